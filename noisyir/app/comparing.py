@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from noisyir.app.lookup import Finished, finished_comparison, finished_run, finished_runs
 from noisyir.app.systems import BEST, system_called
-from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, DataError, StoreError, suggested
 from noisyir.data.dataset_page import snippet
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.evaluation.comparison import OfMeasures, values_of, without_promotion
 from noisyir.evaluation.pages.duel import Duel, MeasureDifference, RankedDocument, Shift
 from noisyir.evaluation.pages.queries import Change, largest_changes
-from noisyir.evaluation.recommendation import HYBRID
+from noisyir.evaluation.recommendation import HYBRID, scored_systems
 from noisyir.evaluation.significance import crossed_t_test, holm
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import recorded_experiment
@@ -77,7 +77,7 @@ def _refuse_bare_systems(store: Store, *names: str) -> None:
     for mine, theirs in (names, names[::-1]):
         if ":" in mine or run[mine] is not None or (found := run[theirs]) is None:
             continue
-        if mine in read_evaluation(store, found.results["comparison"]).scored:
+        if mine in scored_systems(store, found.results["comparison"]):
             full = f"{theirs.partition(':')[0]}:{mine}"
             meant = shlex.join(["noisyir", "compare", *(full if name == mine else name for name in names)])
             raise ConfigError("app.bare_system", mine=mine, theirs=theirs, meant=meant)
@@ -93,14 +93,8 @@ def contestant(store: Store, name: str) -> Contestant:
         system = system_called(store, newest, system, list(evaluation.scored))
     system = system or (model and system_of(store, evaluation, model)) or list(evaluation.scored)[-1]
     if system not in evaluation.scored:
-        known = ", ".join(evaluation.scored)
-        raise ConfigError(
-            "app.no_such_system",
-            experiment=experiment,
-            system=system,
-            did_you_mean=did_you_mean(system, list(evaluation.scored)),
-            known=known,
-        )
+        others = suggested(system, evaluation.scored, "it has")
+        raise ConfigError("app.no_such_system", experiment=experiment, system=system, others=others)
     label = f"{experiments.name_of(experiment)}:{system}"
     return Contestant(label, dict(_of_seeds(store, experiment, newest, evaluation, system)), store)
 
@@ -115,7 +109,7 @@ def _of_seeds(
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):
         exp = recorded_experiment(run.settings)
-        found = read_evaluation(store, run.results["comparison"]).scored.get(system)
+        found = scored_systems(store, run.results["comparison"]).get(system)
         if exp and exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
             met.add(exp.seed)
             yield exp.seed, found

@@ -21,8 +21,9 @@ from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import number_in
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, pairs_with_verdicts
 from noisyir.engine.store import Store
+from noisyir.evaluation.recommendation import scored_systems
 from noisyir.evaluation.ruler import ANSWERS, DRAWING, SHEET, Drawn, Pooled, Ruler, answers_in, draw_into, pooled
-from noisyir.registry.evaluation import eval_digest, read_evaluation
+from noisyir.registry.evaluation import eval_digest
 
 
 def ruler(
@@ -66,7 +67,7 @@ def pools_of(store: Store, names: Sequence[str]) -> Pooled:
 
 def _others(store: Store, names: Sequence[str]) -> Iterator[Contestant]:
     for experiment in dict.fromkeys(name.partition(":")[0] for name in names):
-        for system in read_evaluation(store, finished_comparison(store, experiment).results["comparison"]).scored:
+        for system in scored_systems(store, finished_comparison(store, experiment).results["comparison"]):
             yield contestant(store, f"{experiment}:{system}")
 
 

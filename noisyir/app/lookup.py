@@ -67,16 +67,19 @@ def _registered_model(store: Store, uri: str) -> Ref:
     from noisyir.registry.registry import find_version
 
     found = find_version(connect(store.home), uri)
-    tags = found.tags
-    what = f"{uri} is {found.name} v{found.version}"
-    for meta in store.builds.all():
-        for artifact, contents in meta.artifacts.items():
-            if contents.digest == tags["artifact_digest"]:
-                if artifact != "model":
-                    raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
-                return meta.ref("model")
+    tags, what = found.tags, f"{uri} is {found.name} v{found.version}"
+    if (ref := artifact_of(store, tags["artifact_digest"])) is not None:
+        if ref.artifact != "model":
+            raise StoreError("app.not_a_retriever", what=what, artifact=ref.artifact)
+        return ref
     key, command = tags["artifact_key"][:12], command_of_version(store, tags)
     raise StoreError("app.artifact_gone", what=what, artifact_key=key, url=store.url, command=command, uri=uri)
+
+
+def artifact_of(store: Store, digest: str | None) -> Ref | None:
+    """The oldest artifact with these bytes, if the store has one."""
+    every = ((meta, name) for meta in store.builds.all() for name in meta.artifacts)
+    return next((meta.ref(name) for meta, name in every if meta.artifacts[name].digest == digest), None)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.audits.rewriting import rewrite
 from noisyir.base.artifact import PAIR_KEY
-from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, DataError, StoreError, suggested
 from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
@@ -222,8 +222,7 @@ def format_named(kind: str) -> type[Format]:
     known = [name for name, variant in Format.variants().items() if variant.written is not None]
     name = kind.replace("-", "_")
     if name not in known:
-        there = ", ".join(known)
-        raise ConfigError("app.unknown_pairs_format", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
+        raise ConfigError("app.unknown_pairs_format", kind=kind, others=suggested(kind, known))
     return Format.of_kind(name)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
-from noisyir.app.lookup import command_of_version
+from noisyir.app.lookup import artifact_of, command_of_version
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import StoreError
 from noisyir.engine.known_stages import stage_named
@@ -116,12 +116,9 @@ def _model(store: Store, version: Version) -> Ref:
     Raises:
         StoreError: If the store does not have it any more.
     """
-    digest, kept = version.tags.get("artifact_digest"), {kind.kept for kind in kinds()}
-    for meta in store.builds.all():
-        for artifact in kept & set(meta.artifacts):
-            if meta.artifacts[artifact].digest == digest:
-                return meta.ref(artifact)
-    raise _gone(store, version)
+    if (ref := artifact_of(store, version.tags.get("artifact_digest"))) is None:
+        raise _gone(store, version)
+    return ref
 
 
 def _gone(store: Store, version: Version) -> StoreError:

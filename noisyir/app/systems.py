@@ -17,11 +17,18 @@ from noisyir.app.lookup import (
     runs_that_kept,
     terms_of,
 )
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, StoreError, suggested
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, unusable
-from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
+from noisyir.evaluation.recommendation import (
+    HYBRID,
+    Recommendation,
+    hybrid_of,
+    model_of,
+    recommendation,
+    scored_systems,
+)
 from noisyir.methods import experiments
 
 BEST = "best"
@@ -74,7 +81,7 @@ def find_system(store: Store, name: str) -> System:
         kept = None if name.startswith("models:/") else _run_that_kept(store, model)
         return System(model, doubt=_doubt(store, kept[1], kept_by(kept[1]), kept[0], against) if kept else None)
     run = finished_comparison(store, experiment)
-    scored = _scored(store, run)
+    scored = scored_systems(store, run.results["comparison"])
     system = system_called(store, run, system, list(scored))
     made, kept_model = _searched(store, scored[system]), run.results.get("model")
     doubt = _doubt(store, run, system, experiments.name_of(experiment), against)
@@ -114,9 +121,7 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
         system = found.best
     if system in known:
         return system
-    raise ConfigError(
-        "app.unknown_system", system=system, did_you_mean=did_you_mean(system, known), known=", ".join(known)
-    )
+    raise ConfigError("app.unknown_system", system=system, others=suggested(system, known, "it has"))
 
 
 def hybrid_with(store: Store, system: System) -> System | None:
@@ -159,7 +164,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
     if (model_of_it := find_system(store, name).model) is None:
         raise ConfigError("app.system_without_model", name=name)
     run = finished_comparison(store, experiment)
-    scored = _scored(store, run)
+    scored = scored_systems(store, run.results["comparison"])
     hybrid = hybrid_of(model_of(system_called(store, run, system, list(scored))))
     fused = {"fusion": _searched(store, scored[hybrid]).ref("fusion")} if hybrid in scored else {}
     return model_of_it, Finished(run.settings, {**run.results, "model": model_of_it, **fused})
@@ -174,7 +179,8 @@ def against_export(store: Store, name: str) -> str | None:
         kept = _run_that_kept(store, find_model(store, name))
         return _doubt(store, kept[1], kept_by(kept[1]), kept[0], unusable) if kept else None
     run = finished_comparison(store, experiment)
-    system = model_of(system_called(store, run, system, list(_scored(store, run))))
+    scored = scored_systems(store, run.results["comparison"])
+    system = model_of(system_called(store, run, system, list(scored)))
     return _doubt(store, run, system, experiments.name_of(experiment), unusable)
 
 
@@ -197,12 +203,6 @@ def _run_that_kept(store: Store, model: Ref) -> tuple[str, Finished] | None:
         if run["status"] == "done" and (made := built(store, run["steps"].get(run["kept"].get("standings")))):
             return str(run["experiment"]), Finished(run["settings"], {"standings": made.ref("standings")})
     return None
-
-
-def _scored(store: Store, run: Finished) -> dict[str, Ref]:
-    """The scoring of each system of a run."""
-    refs = store.builds.meta(run.results["comparison"]).input_refs()
-    return {label.removeprefix("metrics."): ref for label, ref in refs}
 
 
 def _searched(store: Store, scored: Ref) -> Meta:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.audits.row_facts import FACTS, Fact, Row, RowQuery, documents_named, documents_of, facts_of
-from noisyir.base.errors import DataError, NoisyirError, StoreError, did_you_mean
+from noisyir.base.errors import DataError, NoisyirError, StoreError, did_you_mean, suggested
 from noisyir.base.pages.cells import shorten
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
@@ -167,10 +167,8 @@ def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]
     if mine := [run for (name, _), run in newest.items() if name == experiment]:
         return mine
     names = sorted({name for name, _ in newest})
-    hint = did_you_mean(experiment, names)
-    raise StoreError(
-        "audits.no_run_of_experiment", experiment=experiment, url=store.url, hint=hint, names=", ".join(names)
-    )
+    others = suggested(experiment, names, "there are runs of")
+    raise StoreError("audits.no_run_of_experiment", experiment=experiment, url=store.url, others=others)
 
 
 def cut(text: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
@@ -80,6 +80,12 @@ def did_you_mean(word: str, known: Sequence[str], within: str = "") -> str:
     """` (did you mean X?)`, with the group `within` before X, or nothing if no known word is close."""
     close = get_close_matches(word, [name for name in known if name != word], n=1)
     return f" (did you mean {'.'.join(filter(None, [within, *close]))}?)" if close else ""
+
+
+def suggested(word: str, known: Iterable[str], there: str = "there are") -> str:
+    """` (did you mean X?); there are X, Y`, for errors about a word that is not among the known ones."""
+    names = list(known)
+    return f"{did_you_mean(word, names)}; {there} {', '.join(names)}"
 
 
 def install_hint(extra: str) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import core_schema
 
-from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.errors import ConfigError, suggested
 from noisyir.base.settings import Params
 
 _installed = cache(entry_points)  # to look for one group opens a file of every package
@@ -99,8 +99,7 @@ class Variant(Params):
         """The variant of this name; ConfigError suggests a similar one."""
         known = cls.variants()
         if kind not in known:
-            hint, names = did_you_mean(kind, list(known)), ", ".join(known)
-            raise ConfigError("base.no", family=cls.family(), kind=kind, did_you_mean=hint, known=names)
+            raise ConfigError("base.no", family=cls.family(), kind=kind, others=suggested(kind, known))
         return known[kind]
 
     @classmethod

@@ -300,10 +300,8 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    try:
+    with DataError.wrapping("detection.bad_time", ValueError, place=place, value=value):
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
-    except ValueError as error:
-        raise DataError("detection.bad_time", place=place, value=value) from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 

@@ -14,7 +14,7 @@ from threading import Thread
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, StoreError, suggested
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.keys import key_of
@@ -98,10 +98,8 @@ class Plan:
         """
         if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
             return found
-        known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
-        raise ConfigError(
-            "engine.no_stage_pipeline", name=name, did_you_mean=did_you_mean(name, known), known=", ".join(known)
-        )
+        known = dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps])
+        raise ConfigError("engine.no_stage_pipeline", name=name, others=suggested(name, known, "it has"))
 
     def upto(self, names: Collection[str]) -> set[str]:
         """Return the names of these steps and of all that they need."""

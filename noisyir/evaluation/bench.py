@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from noisyir.base.errors import ConfigError, DataError, did_you_mean
+from noisyir.base.errors import ConfigError, DataError, suggested
 from noisyir.evaluation.artifacts import BENCH_SUMMARY
 from noisyir.evaluation.comparison import correct, difference, level, values_per_query, without_promotion
 from noisyir.evaluation.significance import Groups
@@ -118,8 +118,8 @@ def compared(methods: Sequence[str], baseline: str, reference: str | None) -> li
     for setting, name in (("baseline", baseline), ("reference", reference)):
         if name is not None and name not in methods:
             hint = "; where there is none, set it to null" if setting == "reference" else ""
-            known = f"{did_you_mean(name, methods)}; there are {', '.join(methods)}"
-            raise ConfigError("evaluation.unknown_method", setting=setting, name=name, known=known, hint=hint)
+            others = suggested(name, methods)
+            raise ConfigError("evaluation.unknown_method", setting=setting, name=name, others=others, hint=hint)
     pairs: list[tuple[str, str | None]] = [(method, None if method == baseline else baseline) for method in methods]
     if reference is None:
         return pairs

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from noisyir.base.errors import ConfigError, DataError, did_you_mean
+from noisyir.base.errors import ConfigError, DataError, suggested
 from noisyir.base.settings import PROMOTION
 from noisyir.evaluation.artifacts import COMPARISON
 from noisyir.evaluation.significance import Difference, Groups, crossed_t_test, holm, nested_t_test
@@ -61,10 +61,7 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
     """Compared pairs (system, against); the baseline's own is None."""
     first = systems[0] if baseline is None else baseline
     if first not in systems:
-        known = ", ".join(systems)
-        raise ConfigError(
-            "evaluation.unknown_baseline", baseline=first, did_you_mean=did_you_mean(first, systems), known=known
-        )
+        raise ConfigError("evaluation.unknown_baseline", baseline=first, others=suggested(first, systems))
     pairs = [(system, None if system == first else first) for system in systems]
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.errors import ConfigError, suggested
 from noisyir.evaluation.settings import PromoteParams
 from noisyir.evaluation.significance import Difference, guarded_interval
 
@@ -132,8 +132,7 @@ def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> 
     if wanted is None:
         return next((name for name in names if name.startswith(preferred)), names[0])
     if wanted not in names:
-        hint = did_you_mean(wanted, names)
-        raise ConfigError("evaluation.measure_not_measured", wanted=wanted, hint=hint, names=", ".join(names))
+        raise ConfigError("evaluation.measure_not_measured", wanted=wanted, others=suggested(wanted, names))
     return wanted
 
 

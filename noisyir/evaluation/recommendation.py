@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
+from noisyir.engine.meta import Ref
+from noisyir.engine.store import Store
 from noisyir.evaluation.comparison import level
 from noisyir.evaluation.significance import Difference, crossed_t_test
 
@@ -179,3 +181,8 @@ def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Float[Array, " q
         for system in of_split["system"].unique().to_pylist():
             rows = of_split.filter(pc.equal(of_split["system"], system)).sort_by("query_id")
             yield (system, split), rows["value"].to_numpy()
+
+
+def scored_systems(store: Store, comparison: Ref) -> dict[str, Ref]:
+    """The scoring of each system that was compared."""
+    return {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}

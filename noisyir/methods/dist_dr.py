@@ -37,7 +37,7 @@ def _trained(
 ) -> Outputs:
     """The model, trained on with evidence of the ranking that `exp` mines by, and with its negatives."""
     pairs = context.noisy["noisy_pairs"]
-    run, _ = training_run(context.plan, exp, context.data, model, pairs, context.name(label))
+    run, _ = training_run(context.within(label, exp), model, pairs)
     read = {"run": run, "pairs": pairs, **pick(context.data, "queries", "answers", "corpus")}
     found = context.plan.add(EVIDENCE, context.exp.evidence, context.name(label), **read)["evidence_pairs"]
     negatives = context.mined(model, label, exp=exp, pairs=found) if count else None

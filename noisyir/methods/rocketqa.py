@@ -60,7 +60,7 @@ def _ranker(context: "Context", model: Output) -> Output:
     depth = context.exp.rocketqa.ranker_rank_to or mine.rank_to
     uniform = mine.model_copy(update={"sampler": Uniform(), "per_query": params.n, "rank_to": depth})
     negatives = context.mined(model, "rocketqa@0", exp=context.exp.model_copy(update={"mine": uniform}))
-    given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
+    given = {"pairs": context.noisy["noisy_pairs"], **context.texts}
     return context.plan.add(
         WARM_UP_RANKER, params, context.name("rocketqa"), ranker=initial_ranker(context), negatives=negatives, **given
     )["ranker"]
@@ -73,14 +73,12 @@ def _pseudo_pairs(
 
     Ranks that are skipped for negatives are included, and so are documents that hold an answer.
     """
-    plan, exp, data, pairs = context.plan, context.exp, context.data, context.noisy["noisy_pairs"]
-    label = context.name("rocketqa@augment")
+    part, pairs = context.within("rocketqa@augment"), context.noisy["noisy_pairs"]
     changes = {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
-    which = exp.mine.candidates().model_copy(update=changes)
-    found = retrieved(plan, exp, which, data, model, pairs, label)
-    verdicts = judge.verdicts(plan, exp, data, found, label)
-    given = {"verdicts": verdicts, "pairs": pairs, "queries": data["queries"]}
-    return plan.add(PSEUDO_LABEL, augment.pairing(), label, **given)["pseudo_pairs"], verdicts
+    which = context.exp.mine.candidates().model_copy(update=changes)
+    verdicts = judge.verdicts(part, retrieved(part, which, model, pairs))
+    given = {"verdicts": verdicts, "pairs": pairs, "queries": part.data["queries"]}
+    return part.plan.add(PSEUDO_LABEL, augment.pairing(), part.label, **given)["pseudo_pairs"], verdicts
 
 
 def _refuse(exp: "Experiment") -> None:

@@ -113,11 +113,9 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
     if weights is None:
         raise ConfigError("models.no_classifier_named", setting=setting)
     folder = locate_weights(weights, setting)
-    try:
+    with DataError.wrapping("models.damaged_config", ValueError, TypeError, setting=setting, weights=weights):
         if not dict(read_json(folder / "config.json")):
             raise DataError("models.no_config", setting=setting, weights=weights)
-    except (ValueError, TypeError) as error:
-        raise DataError("models.damaged_config", setting=setting, weights=weights) from error
     return folder
 
 

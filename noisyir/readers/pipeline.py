@@ -14,7 +14,7 @@ from noisyir.methods.plans.bench import table_of
 from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.scoring import report_of
-from noisyir.methods.plans.searching import encoded, searched
+from noisyir.methods.plans.searching import Part, encoded, searched
 from noisyir.methods.plans.suite import Suite
 from noisyir.readers import settings
 from noisyir.readers.stages.read import ENSEMBLE, READ, SCORE_CONFIDENCE, SCORE_READING
@@ -28,30 +28,21 @@ ENSEMBLED = "ensemble"
 
 
 @dataclass
-class ReadingContext:
+class ReadingContext(Part):
     """One experiment's questions and passages under one seed; steps shared by methods appear once in the plan.
 
     Attributes:
         retriever: Model for dense passages; None if none are read.
         asked: Passages of the held-out questions, by kind.
-        label: Prefix of step names in plans with several seeds.
     """
 
-    plan: Plan
-    exp: Experiment
-    data: Outputs
     retriever: Output | None = None
-    label: str = ""
     asked: dict[str, Output] = field(default_factory=dict)
 
     @property
     def reader(self) -> ReaderTask:
         """The experiment's reader settings."""
         return reader_of(self.exp)
-
-    def name(self, what: str) -> str:
-        """Return a step's label."""
-        return f"{self.label}:{what}" if self.label else what
 
     def hold_out(self) -> None:
         """Select the held-out questions and retrieve their passages, under the plan's current seed."""
@@ -76,7 +67,7 @@ class ReadingContext:
             reader=self.start(),
             spans=spans,
             confusing=self.confusing() if method.is_cds else None,
-            **self._texts(),
+            **self.texts,
         )
 
     def start(self) -> Output:
@@ -93,7 +84,7 @@ class ReadingContext:
 
     def read(self, name: str, reader: Output) -> dict[str, Output]:
         """Return a reader's answers to the held-out questions, by kind of passages."""
-        params, given = self.reader.read, {"reader": reader, **self._texts()}
+        params, given = self.reader.read, {"reader": reader, **self.texts}
         return {
             kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), passages=passages, **given)["readings"]
             for kind, passages in self.asked.items()
@@ -126,7 +117,7 @@ class ReadingContext:
     def label_section(self, confidences: Mapping[str, Output]) -> Output:
         """Build the report's section on confidences, with cases of the last method."""
         *_, shown = confidences.values()
-        params, texts = settings.LabelSectionParams(examples=self.exp.report.examples), self._texts()
+        params, texts = settings.LabelSectionParams(examples=self.exp.report.examples), self.texts
         labels = {"spans": self.labelled(self.reader.labels)["spans"], "confusing": self.confusing()}
         quality, given = self.score_confidence(confidences), self.given()
         return self.plan.add(
@@ -152,16 +143,12 @@ class ReadingContext:
             bm25 = self.exp.lexical_search.model_copy(update={"splits": splits, "top_k": reader.spans.top_k})
             return self.plan.add(BM25, bm25, self.label, queries=self.data["queries"], **self._lexical())["bm25_run"]
         assert self.retriever is not None
-        label, encode = self.name("dense"), self.exp.encode.model_copy(update={"splits": splits})
-        vectors = encoded(self.plan, encode, self.data, self.retriever, label)
+        vectors = encoded(self, self.exp.encode.model_copy(update={"splits": splits}), self.retriever, "dense")
         search = self.exp.search.model_copy(update={"top_k": reader.spans.top_k})
-        return searched(self.plan, self.exp, search, self.data, vectors, label)["dense_run"]
+        return searched(self, search, vectors, "dense")["dense_run"]
 
     def _lexical(self) -> Outputs:
         return self.plan.add(BM25_INDEX, self.exp.bm25_index, self.label, corpus=self.data["corpus"])
-
-    def _texts(self) -> dict[str, Output]:
-        return {key: self.data[key] for key in ("queries", "corpus")}
 
 
 def train_reader(exp: Experiment) -> Plan:
@@ -181,7 +168,7 @@ def train_reader(exp: Experiment) -> Plan:
     if confidences:
         sections["labels"] = reading.label_section(confidences)
     curves = {name: trained[name]["curves"] for name in (exp.kept, *trained)}
-    report = report_of(plan, exp, reading.data, comparison, metrics, {}, curves=curves, sections=sections)
+    report = report_of(reading, comparison, metrics, {}, curves=curves, sections=sections)
     plan.keep(reader=trained[exp.kept]["reader"], comparison=comparison, report=report)
     return plan
 
@@ -221,6 +208,6 @@ def _reading(plan: Plan, exp: Experiment, label: str = "") -> ReadingContext:
         data = context.data
         method = reader_of(exp).retriever
         retriever = context.start if method is None else method.train(context)["model"]
-    reading = ReadingContext(plan, exp, data, retriever, label)
+    reading = ReadingContext(plan, exp, data, retriever, label=label)
     reading.hold_out()
     return reading

@@ -11,7 +11,7 @@ from noisyir.base.settings import Params
 from noisyir.engine.meta import Meta, Ref, input_digests, json_digest
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.evaluation.recommendation import Recommendation, recommendation
+from noisyir.evaluation.recommendation import Recommendation, recommendation, scored_systems
 from noisyir.methods.plans.experiment import Experiment
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
@@ -38,8 +38,7 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
     """The comparison's values, if any."""
     if comparison is None:
         return Evaluation([], {})
-    scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
-    return Evaluation(store.builds.table(comparison).to_pylist(), scored)
+    return Evaluation(store.builds.table(comparison).to_pylist(), scored_systems(store, comparison))
 
 
 def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:

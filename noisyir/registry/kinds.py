@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.errors import ConfigError, suggested
 from noisyir.base.variants import entries
 from noisyir.methods.plans.experiment import Experiment
 
@@ -97,7 +97,4 @@ def kind_of(name: str) -> Kind:
     """
     if found := [kind for kind in kinds() if name in (kind.name, kind.noun)]:
         return found[0]
-    names = [kind.name for kind in kinds()]
-    raise ConfigError(
-        "registry.unknown_kind", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
-    )
+    raise ConfigError("registry.unknown_kind", name=name, others=suggested(name, [kind.name for kind in kinds()]))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from noisyir.engine.store import Store
 from tests.chaos.case import Case
+from tests.local import free_port
 from tests.served import NAME, http, make_world, random_encoder
 
 _CLIENTS, _WARM = 8, 15  # trials until caches are full
@@ -54,9 +55,7 @@ def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
 
 @contextmanager
 def _server(store: Store, log: Path) -> Iterator[tuple[int, int]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     limits = ["--max-items", "64", "--max-bytes", "20000", "--max-waiting", "256", "--threads", "1"]
     command = [
         sys.executable,

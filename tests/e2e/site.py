@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import httpx
 import psutil
 
 from infra.supervision import Supervisor
+from tests.local import free_port
 
 ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -24,7 +24,7 @@ class Site:
 
     def __init__(self, home: Path, *, auth: bool = False) -> None:
         self.home, self._auth = home, auth
-        self.ports = {name: _free_port() for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
+        self.ports = {name: free_port() for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
         self.environment = inherited | {name: str(port) for name, port in self.ports.items()}
         self.environment |= {"NOISYIR_HOME": str(home), "NOISYIR_ZOMBIE_SECONDS": "90", "NOISYIR_WATCH": "0"}
@@ -166,9 +166,3 @@ def process_of(flow_run: str) -> int | None:
 def kill(pid: int) -> None:
     """kill -9."""
     os.kill(pid, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

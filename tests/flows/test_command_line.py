@@ -170,24 +170,6 @@ def test_bad_input_is_one_line_and_exit_code_1(here, file: str, text: str | None
     assert stages == set()  # nothing was built before the fault was found
 
 
-def test_usage_errors_exit_with_2_and_unknown_keys_with_1(here, tmp_path: Path):
-    assert noisyir(tmp_path, "fly").returncode == 2
-    done = here(tmp_path, "run", "demo", "train.epoch=1")
-    assert done.returncode == 1 and "did you mean train.epochs?" in done.stderr
-
-
-def test_a_model_path_that_is_no_model_is_refused(here, tmp_path: Path):
-    (tmp_path / "empty").mkdir()
-    done = here(tmp_path, "run", "demo", f"model.weights={tmp_path / 'empty'}")
-    assert done.returncode == 1 and "is not a model" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_an_unwritable_store_is_refused(here, tmp_path: Path, collection: Path):
-    (tmp_path / "file").write_text("")
-    done = here(tmp_path, *run_args(collection, "--store", str(tmp_path / "file" / "store")))
-    assert done.returncode == 1 and "cannot write to the store" in done.stderr
-
-
 def test_json_is_all_that_stands_on_stdout(here, finished):
     home, _ = finished
     for args in (["status", "--builds"], ["show", "ingest"], ["show", "demo", "--trace"], ["doctor"]):

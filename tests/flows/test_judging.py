@@ -19,6 +19,7 @@ import pytest
 from noisyir.audits.judging.server import serve_page
 from tests.flows import test_audit_page
 from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
+from tests.local import until
 from tests.unit.app.judging_world import Learner, session
 
 pytestmark = test_audit_page.pytestmark
@@ -106,13 +107,6 @@ def typed(noisyir, owner, monkeypatch):
         return out
 
     return said
-
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "never"
-        time.sleep(0.02)
 
 
 def visit(page, url):  # noqa: F811

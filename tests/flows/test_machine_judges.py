@@ -1,24 +1,16 @@
 """`noisyir audit --judge-url` and `--judge-model` from the command line: a judge that errs, people who judged too."""
 
 import json
-import os
 import random
 import re
-import signal
 import socket
-import sqlite3
-import subprocess
-import sys
-from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from noisyir.audits.model_judges.address import KEY
-from noisyir.audits.model_judges.kept_answers import KEPT
 from noisyir.front.cli import main
-from tests.judge_server import Reaction, chances, judge_server, says, verdict
+from tests.judge_server import Reaction, chances, judge_server, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 
 PAIRS, WRONG = 120, 40
@@ -115,11 +107,7 @@ def test_an_endpoint_is_asked_within_its_budget_and_its_word_is_kept_apart(noisy
 
 
 def test_its_error_is_measured_on_what_people_judged_too_and_taken_out(noisyir, file, tmp_path):
-    sample = tmp_path / "sample.csv"
-    rows = random.Random(1).sample(pairs(), 80)
-    said = ["wrong" if is_wrong(f"{row['query']} {row['document']}") else "clean" for row in rows]
-    lines = [f"{row['query_id']},{row['doc_id']},{word},1.5" for row, word in zip(rows, said, strict=True)]
-    sample.write_text("\n".join(["query_id,doc_id,verdict,weight", *lines]) + "\n")
+    sample = sampled(tmp_path / "sample.csv", 80, 1.5)
     with judge_server(errs) as (_, url):
         asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 100, "ask.random=0.3", "ask.checked=0.6"]
         asking += [WORDS_ALONE]
@@ -158,13 +146,9 @@ REFUSED = {
     "two": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-model", "m"], "give one of them"),
     "no name": (["--judge-url", "https://h/v1"], "--judge-url and --judge-name"),
     "name alone": (["--judge-name", "m"], "no judge is named"),
-    "budget alone": (["--judge-budget", "5"], "no judge is named"),
     "setting alone": (["ask.random=0.5"], "no judge is named"),
     "name of a classifier": (["--judge-model", "m", "--judge-name", "m"], "--judge-url and --judge-name"),
-    "password": (["--judge-url", "https://u:hunter2@h/v1", "--judge-name", "m"], "may hold no user, password or query"),
     "no budget": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-budget", "much"], "number of calls"),
-    "host": (["--judge-url", "https://xn--/v1", "--judge-name", "m"], "names an impossible host"),
-    "no model": (["--judge-model", "./nowhere"], "--judge-model=./nowhere is not a model"),
     "unknown setting": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.randon=1"], "did you mean random?"),
     "setting of another": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.judge.max_len=9"], "unknown key"),
     "bad value": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.judge.at_once=0"], "at_once"),
@@ -175,7 +159,7 @@ REFUSED = {
 def test_what_does_not_fit_together_is_refused_before_any_work(noisyir, file, tmp_path, name):
     options, said = REFUSED[name]
     code, _, err = noisyir("audit", file, "--out", "asked", *options)
-    assert code == 1 and said in err and "hunter2" not in err and len(err.splitlines()) == 1
+    assert code == 1 and said in err and len(err.splitlines()) == 1
     assert not (tmp_path / "asked").exists()
 
 
@@ -236,33 +220,6 @@ def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path):
     assert code == 3 and f"{found['both']} of its" in out and "within 1 takes about" in out
 
 
-def test_words_are_taken_where_there_is_no_probability_and_refused_where_one_was_promised(noisyir, file, tmp_path):
-    with judge_server(lambda call, _: says("Yes") if "logprobs" in call.body else honest(call, 0)) as (server, url):
-        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 30]
-        code, out, err = noisyir("audit", file, "--out", "asked", *asking)
-        assert code == 0 and len(server.calls) == 30, err
-        assert "its words were taken, for it gives no probability" in out
-        said = judgements(tmp_path / "asked")
-        assert (
-            len(said) == 29
-            and {one.p_wrong for one in said} == {None}
-            and {one.judge for one in said} == {"model:m@v1"}
-        )
-        server.calls.clear()
-        code, out, _ = noisyir("audit", file, "--out", "asked", *asking, "ask.judge.answer=probability")
-        (line,) = [line for line in out.splitlines() if line.startswith("stopped")]
-    assert code == 1 and len(server.calls) <= 4
-    assert "in words where a probability was promised; ask.judge.answer=words takes them" in line
-
-
-def test_an_endpoint_that_is_not_there_ends_with_1_however_small_the_budget(noisyir, file):
-    with judge_server(honest) as (_, url):
-        pass
-    asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 3, "ask.judge.retries=0"]
-    code, out, _ = noisyir("audit", file, *asking)
-    assert code == 1 and "stopped     no question was answered; the last: not reached" in out
-
-
 def answered(path, judge="model:m@v1", prefix="q", **more):
     rows = [
         {
@@ -305,25 +262,3 @@ def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path)
         and "30 of its 30 are among the 60 of people's" in out
         and "agreement   100 % [89 %, 100 %]; kappa 1.00 [0." in out
     )
-
-
-def test_a_killed_command_goes_on_without_asking_again(noisyir, file, tmp_path, home):
-    assert noisyir("audit", file)[0] == 0
-    with judge_server(honest) as (server, url):
-        server.react = lambda call, before: honest(call, before) if len(server.calls) < 25 else Reaction(hang=120)
-        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", "60", WORDS_ALONE]
-        command = [sys.executable, "-m", "noisyir.front.cli", "audit", str(file), "--out", "asked", *asking, *QUICK]
-        environment = {**os.environ, "NOISYIR_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
-        with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-            for line in process.stderr:
-                if re.search(r"asking the judge +(18|19|2\d) of 60", line):
-                    break
-            os.kill(process.pid, signal.SIGKILL)
-        with closing(sqlite3.connect(home / "judges" / KEPT)) as database:
-            answered = database.execute("SELECT count(*) FROM answers").fetchone()[0]
-        assert 18 <= answered <= 25
-        server.react = honest
-        server.calls.clear()
-        code, out, err = noisyir("audit", file, "--out", "asked", *asking)
-    assert code == 0 and len(server.calls) == 60 - answered, err
-    assert f"answered 60, {answered} of them kept from before" in out and len(judgements(tmp_path / "asked")) == 60

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir.front.cli import main
+from tests.local import free_port
 from tests.served import http
 from tests.tiny import SETTINGS, write_beir
 
@@ -33,12 +33,6 @@ def home(tmp_path_factory):
         data = f"data.path={write_beir(folder / 'beir')}"
         assert main(["run", "demo", *SETTINGS, "methods=[dpr]", "noise.rate=0", data, "--no-track"]) == 0
     return folder / "home"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from infra.supervision import MARK, Service, Supervisor, marked, stop
 from noisyir.engine.store import Store
 from noisyir.methods.experiments import load
 from noisyir.registry.promote import Decision
+from tests.local import free_port
 from tests.tiny import write_beir
 
 ROOT = Path(__file__).parents[2]
@@ -745,12 +746,6 @@ def check_no_secret_leaked(home):
         except OSError:  # a process that ended meanwhile
             continue
         assert not any(secret in content for secret in secrets), path
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def is_open(port):

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from infra import servers, upkeep
 from infra.servers import Settings
 from infra.supervision import Supervisor
-from tests.flows.test_servers import free_port
+from tests.local import free_port
 
 OLDER = "head-4"  # revisions
 

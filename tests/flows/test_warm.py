@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from infra.warm import different
+from tests.local import until
 
 ROOT = Path(__file__).parents[2]
 HOST = """
@@ -45,7 +45,7 @@ def host(socket: Path) -> Iterator["Process[str]"]:
     variables = {"HOST": HOST, "LC_ALL": "C.UTF-8", "SAME": "1", "NOISYIR_WARM": str(socket)}
     command = [sys.executable, "-c", HOST, str(socket)]
     process = subprocess.Popen(command, cwd=ROOT, env=variables, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: socket.exists() or process.poll() is not None)
+    until(lambda: socket.exists() or process.poll() is not None)
     yield process
     process.kill()
     process.communicate()
@@ -68,13 +68,6 @@ def client(host: "Process[str]", socket: Path, tmp_path: Path) -> Iterator[Clien
     for process in begun:
         process.kill()
         process.communicate()
-
-
-def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_over(process: psutil.Process) -> bool:
@@ -112,7 +105,7 @@ def test_a_client_that_is_killed_takes_its_fork_along(client: Client):
     process, other = client(LONG), client(LONG)
     fork, lives = fork_of(process), fork_of(other)
     process.kill()
-    wait_until(lambda: is_over(fork))
+    until(lambda: is_over(fork))
     assert lives.is_running() and other.poll() is None
 
 

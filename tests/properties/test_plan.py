@@ -74,7 +74,7 @@ def test_to_selects_exactly_the_ancestors():
 def test_an_unknown_stage_is_refused_with_a_suggestion():
     plan = Plan(0)
     plan.add(source(), Numbers())
-    with refuses(ConfigError, "engine.no_stage_pipeline", name="sourc", known="source"):
+    with refuses(ConfigError, "engine.no_stage_pipeline", others=" (did you mean source?); it has source"):
         Choice(to="sourc").selected(plan)
     with refuses(ConfigError, "engine.only_exclude_each_other"):
         Choice(to="source", only="source").selected(plan)

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import cast
 
 from noisyir.app.systems import against_export
-from noisyir.base.errors import ConfigError, NoisyirError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, NoisyirError, StoreError, suggested
 from noisyir.base.variants import entries
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
@@ -113,10 +113,7 @@ def pushed(folder: Path, repository: str) -> str:
 
 def _module(kind: str) -> ModuleType:
     if kind not in formats():
-        known = ", ".join(formats())
-        raise ConfigError(
-            "app.unknown_export_format", kind=kind, did_you_mean=did_you_mean(kind, formats()), known=known
-        )
+        raise ConfigError("app.unknown_export_format", kind=kind, others=suggested(kind, formats()))
     if brought := entries(GROUP, kind):
         return cast(ModuleType, brought[0])
     return import_module(f"{__name__}.{kind.replace('-', '_')}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from noisyir.app.lookup import kept_by_run
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, StoreError, suggested
 from noisyir.data.examples import Passage
 from noisyir.data.scored_lists import SHAPES, ScoredList, write_scored_lists
 from noisyir.engine.meta import Meta
@@ -26,9 +26,7 @@ def export(store: Store, name: str, target: Path, licence: str | None, shape: st
         StoreError: If the experiment has no scored lists.
     """
     if shape not in KNOWN:
-        raise ConfigError(
-            "app.unknown_shape", shape=shape, did_you_mean=did_you_mean(shape, KNOWN), known=", ".join(KNOWN)
-        )
+        raise ConfigError("app.unknown_shape", shape=shape, others=suggested(shape, KNOWN))
     meta = kept_by_run(store, name, "teacher_scores")
     if meta is None:
         raise StoreError("app.no_scored_lists", name=name)

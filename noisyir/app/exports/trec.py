@@ -5,7 +5,7 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.registry.evaluation import read_evaluation
+from noisyir.evaluation.recommendation import scored_systems
 
 SUFFIX = "-trec"
 
@@ -14,7 +14,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """Write `SYSTEM.SPLIT.run` and `SPLIT.qrels`, as scored."""
     run = finished_comparison(store, name)
     target.mkdir(parents=True)
-    for system, scored in read_evaluation(store, run.results["comparison"]).scored.items():
+    for system, scored in scored_systems(store, run.results["comparison"]).items():
         for file in sorted(store.builds.folder(store.builds.meta(scored).ref("trec")).iterdir()):
             shutil.copyfile(file, target / (file.name if file.suffix == ".qrels" else f"{system}.{file.name}"))
     runs = sorted(file.name for file in target.glob("*.run"))

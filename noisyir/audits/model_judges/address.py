@@ -41,11 +41,9 @@ def address_of(url: str) -> Address:
         ConfigError: If it is no http address, holds a user, query or fragment, or would carry the key in plain text.
             The text repeats neither a password nor the key.
     """
-    try:
+    with ConfigError.wrapping("audits.url_malformed", ValueError):
         parts = urlsplit(url.strip())
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError("audits.url_malformed") from error
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ConfigError("audits.url_holds_secret", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
     if parts.scheme not in ("http", "https") or not host:

@@ -88,10 +88,8 @@ class Copies:
 
 def _most_bytes() -> int:
     given = os.environ.get(GIGABYTES) or _USUAL
-    try:
+    with ConfigError.wrapping("engine.not_number_gigabytes", ValueError, gigabytes=GIGABYTES, given=given):
         return int(float(given) * 1e9)
-    except ValueError:
-        raise ConfigError("engine.not_number_gigabytes", gigabytes=GIGABYTES, given=given) from None
 
 
 def _size(folder: Path) -> int:

@@ -51,19 +51,14 @@ def run(
     if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
             raise ConfigError("front.pairs_and_model_options")
-        return _pairs(model, pairs_as, to, store, drop=drop, force=force)
+        from noisyir.app.pairs_export import export_pairs
+
+        print(export_pairs(open_store(store), model, pairs_as, to, drop=drop, force=force)[0])
+        return 0
     from noisyir.app.exports import export, pushed
 
     said, target = export(open_store(store), model, layout, to, licence, force=force, shape=pairs_as)
     print(said)
     if push:
         print(pushed(target, push))
-    return 0
-
-
-def _pairs(name: str, kind: str, to: str | None, store: str | None, *, drop: bool, force: bool) -> int:
-    from noisyir.app.pairs_export import export_pairs
-
-    said, _ = export_pairs(open_store(store), name, kind, to, drop=drop, force=force)
-    print(said)
     return 0

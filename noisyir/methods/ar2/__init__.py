@@ -101,7 +101,7 @@ def _round(
 
 def _given(context: "Context", flagged: Flagged) -> Outputs:
     """Inputs of all training on lists; flags unless they are ignored."""
-    given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
+    given = {"pairs": context.noisy["noisy_pairs"], **context.texts}
     return given if flagged == "keep" else {**given, "flags": context.flags()["noise_flags"]}
 
 

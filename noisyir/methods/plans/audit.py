@@ -41,7 +41,7 @@ def _held_out_context(plan: Plan, exp: Experiment) -> Context:
 def add_audit(context: Context) -> None:
     """Verdicts on the context's pairs with their evidence, as a table and as files for the data's owner."""
     params, flags = context.exp.audit or AuditParams(), context.flags()
-    pairs, texts = context.noisy["noisy_pairs"], pick(context.data, "corpus", "queries")
+    pairs, texts = context.noisy["noisy_pairs"], context.texts
     suspects: Outputs = {}
     if context.exp.mine.judges and context.exp.audited == "train":  # nothing is mined for held-out queries
         if not context.mines:

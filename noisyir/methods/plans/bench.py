@@ -65,12 +65,12 @@ def table_of(suite: Suite) -> NoiseTableParams:
 
 def _bench_arm(context: Context, suite: Suite, variant: str) -> dict[tuple[str, str], Output]:
     """The table's inputs, by input and arm, from one variant under one condition and seed."""
-    plan, exp = context.plan, context.exp
+    exp = context.exp
     found: dict[tuple[str, str], Output] = {}
     for method in (each for each in suite.methods if isinstance(each, Method)):
         name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
-        run = ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
-        found["metrics", arm] = scored(context, run, context.name(name)).metrics
+        run = ranked(context, trained["model"], name)["dense_run"]
+        found["metrics", arm] = scored(context, run, name).metrics
         if exp.loss_groups and exp.mine.per_query:
             found["losses", arm] = score_losses(context, exp.loss_groups, trained["model"], name)
     if not suite.methods:
@@ -142,8 +142,8 @@ def _arms_of_others(context: Context, given: dict[str, Path]) -> dict[tuple[str,
             pairs = context.noisy["noisy_pairs"]
             weights = plan.add(WEIGHTS_OF_OTHERS, params, context.name(name), pairs=pairs)["given_weights"]
             trained = context.train(TRAIN_DPR, exp.train, name, pairs=pairs, weights=weights)
-            run = ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
-        found["metrics", name] = scored(context, run, context.name(name)).metrics
+            run = ranked(context, trained["model"], name)["dense_run"]
+        found["metrics", name] = scored(context, run, name).metrics
     return found
 
 

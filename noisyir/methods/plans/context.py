@@ -14,11 +14,10 @@ from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.stages.detect import DETECT, REPAIR
 from noisyir.detection.stages.score_pairs import SCORE_PAIRS
-from noisyir.engine.plan import Plan
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.methods.plans.mining import MiningOutputs, TrainedJudge, mine, taught
-from noisyir.methods.plans.searching import pick
+from noisyir.methods.plans.searching import Part, pick
 from noisyir.models.weights import compares_nothing_yet
 from noisyir.retrieval.settings import Bm25IndexParams, KeepStatesParams
 from noisyir.retrieval.stages.bm25 import BM25_INDEX
@@ -32,23 +31,18 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Context:
+class Context(Part):
     """One experiment's noisy pairs under one seed; it grows with the plan.
 
     Attributes:
         data: Ingest's outputs, with the collection after noise was put in.
-        label: Part of the steps' names, if a plan has several contexts.
         trial: Training queries held out to try methods on.
         training_seed: The seed of training; the plan's if None.
         rounds: Curves of rounds that continue a method's steps, as METHOD@NUMBER.
     """
 
-    plan: Plan
-    exp: "Experiment"
-    data: Outputs
     noisy: Outputs
     start: Output
-    label: str = ""
     judged: dict[str, Outputs] = field(default_factory=dict)
     mines: dict[str, MiningOutputs] = field(default_factory=dict)
     trial: Output | None = None
@@ -57,13 +51,9 @@ class Context:
     lists: Output | None = None
     rounds: dict[str, Output] = field(default_factory=dict)
 
-    def name(self, part: str) -> str:
-        """A step's label."""
-        return f"{self.label}:{part}" if self.label else part
-
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
         """Train by a stage with DPR's inputs: the untrained model and its negatives, unless `inputs` override them."""
-        given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
+        given = pick(self.data, "queries", "corpus", "qrels") | {"model": self.start}
         states = self.kept_states(params)
         if states is not None:
             given["states"] = states
@@ -98,8 +88,8 @@ class Context:
         """The outputs of the start model's frozen layers, if they are kept; continued trainings share them."""
         if not isinstance(params, TrainDprParams) or not params.keep_states or params.freeze is None:
             return None
-        texts, layers = pick(self.data, "corpus", "queries"), KeepStatesParams(layers=params.freeze)
-        return self.plan.add(KEEP_STATES, layers, self.label, model=self.start, **texts)["lower_states"]
+        layers = KeepStatesParams(layers=params.freeze)
+        return self.plan.add(KEEP_STATES, layers, self.label, model=self.start, **self.texts)["lower_states"]
 
     def mined(
         self,
@@ -123,14 +113,13 @@ class Context:
         if by_model and model == self.start and compares_nothing_yet(exp.model):
             log.warning("the model that mines, %s, was never trained to compare texts, and its negatives are nearly "
                         "random; mine.run=bm25 without filters needs no model", exp.model.weights)  # fmt: skip
-        name = self.name(label) if label else self.label
-        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
+        found = self.mines[label] = mine(self.within(label, exp), model, pairs, trained)
         return found.negatives
 
     def teacher_scores(self) -> Output:
         """The training queries' lists, scored by the experiment's teacher."""
         pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
-        self.lists = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
+        self.lists = taught(self, self.start, pairs)
         return self.lists
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
@@ -149,8 +138,7 @@ class Context:
             pairs=pairs or self.noisy["noisy_pairs"],
             lexical_index=index,
             negatives=self.mined(self.start, exp=self.exp.mining_first()) if detector.negatives_needed else None,
-            queries=self.data["queries"],
-            corpus=self.data["corpus"],
+            **self.texts,
         )
 
     def flags(self) -> Outputs:

@@ -44,4 +44,4 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
         queries=data["queries"] if exp.noise.needs_queries else None,
     )
     changed = pick(noisy, "corpus") if "corpus" in noisy else {}
-    return Context(plan, exp, {**data, **changed}, noisy, start, label)
+    return Context(plan, exp, {**data, **changed}, noisy, start, label=label)

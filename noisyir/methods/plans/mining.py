@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from noisyir.base.errors import ConfigError
 from noisyir.engine.known_stages import known_stages, stage_named
-from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.methods.plans.searching import encoded, pick, searched
+from noisyir.methods.plans.searching import Part, encoded, pick, searched
 from noisyir.mining.judges import Judge
 from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams, PositiveVectorsParams
 from noisyir.mining.stages.candidates import CANDIDATES
@@ -44,34 +43,26 @@ class TrainedJudge:
     ranker: Output
     judged: Mapping[str, Output] = field(default_factory=dict)
 
-    def verdicts(self, plan: Plan, exp: "Experiment", data: Outputs, found: Output, label: str) -> Output:
+    def verdicts(self, part: Part, found: Output) -> Output:
         """Its verdicts on candidates."""
-        given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
-        return plan.add(RANKER_JUDGE, exp.judge("ranker"), label, candidates=found, **given)["verdicts"]
+        given = {"ranker": self.ranker, "judged": self.judged or None, **part.texts}
+        judge = part.exp.judge("ranker")
+        return part.plan.add(RANKER_JUDGE, judge, part.label, candidates=found, **given)["verdicts"]
 
 
-def mine(
-    plan: Plan,
-    exp: "Experiment",
-    data: Outputs,
-    model: Output,
-    pairs: Output,
-    label: str,
-    trained: TrainedJudge | None = None,
-) -> MiningOutputs:
+def mine(part: Part, model: Output, pairs: Output, trained: TrainedJudge | None = None) -> MiningOutputs:
     """Rank the training queries as `mine.run` says, judge by `mine.judges` and `trained`, and draw.
 
     Scores are always the model's.
     """
-    params, candidates = at_training_scale(exp), retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
-    judged: dict[str, Outputs] = {
-        judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
-    }
+    params = at_training_scale(part.exp)
+    candidates = retrieved(part, part.exp.mine.candidates(), model, pairs)
+    judged = {judge: _judged(part.exp.judge(judge), part, model, pairs, candidates) for judge in params.judges}
     verdicts = {judge: outputs["verdicts"] for judge, outputs in judged.items()}
     if trained is not None:
         params = params.model_copy(update={"judges": (*params.judges, "ranker")})
-        verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
-    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
+        verdicts["ranker"] = trained.verdicts(part, candidates)
+    drawn = part.plan.add(MINE, params, part.label, pairs=pairs, candidates=candidates, verdicts=verdicts)
     return MiningOutputs(candidates, verdicts, drawn["negatives"], judged.get("sieve", {}).get("curves"))
 
 
@@ -88,138 +79,116 @@ def at_training_scale(exp: "Experiment") -> MineParams:
     return exp.mine.model_copy(update={"sampler": sampler.model_copy(update=unset)})
 
 
-def retrieved(
-    plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
-) -> Output:
+def retrieved(part: Part, which: CandidatesParams, model: Output, pairs: Output) -> Output:
     """The training queries' candidates in the ranking that `mine.run` names; labelled queries get scores."""
-    run, vectors = training_run(plan, exp, data, model, pairs, label)
-    if "given" in exp.mine.rankings:
-        behind = GivenRunParams(rank_from=which.rank_from, rank_to=which.rank_to)
-        run = plan.add(RUN_OF_GIVEN, behind, label, **pick(data, "given_negatives", "queries"), run=run)["given_run"]
+    plan, data = part.plan, part.data
+    run, vectors = training_run(part, model, pairs)
+    if "given" in part.exp.mine.rankings:
+        behind, read = GivenRunParams(rank_from=which.rank_from, rank_to=which.rank_to), ("given_negatives", "queries")
+        run = plan.add(RUN_OF_GIVEN, behind, part.label, **pick(data, *read), run=run)["given_run"]
         which = which.model_copy(update={"rank_from": 1, "rank_to": EVERY})
     compared = vectors if which.queries == "labelled" else {}  # others have no positive
     return plan.add(
         CANDIDATES,
         which,
-        label,
+        part.label,
         run=run,
         pairs=pairs,
-        **_texts(data),
-        answers=data["answers"],
-        qrels=data["qrels"],
+        **pick(data, "queries", "corpus", "answers", "qrels"),
         passages=data.get("cut_passages"),
         doc_vectors=compared.get("doc_vectors"),
         query_vectors=compared.get("query_vectors"),
     )["candidates"]
 
 
-def training_run(
-    plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Output, label: str
-) -> tuple[Output | None, Outputs]:
+def training_run(part: Part, model: Output, pairs: Output) -> tuple[Output | None, Outputs]:
     """The training queries' run by `mine.run`, None if that is the data's own; and vectors, if any are needed."""
-    params, own = exp.mine, f"{label}:train" if label else "train"
+    exp, params, own = part.exp, part.exp.mine, "train"
     vectors: Outputs = {}
     if params.by_model or params.needs_scores:
-        vectors = encoded(plan, exp.encode.model_copy(update={"splits": ("train",)}), data, model, own)
+        vectors = encoded(part, exp.encode.model_copy(update={"splits": ("train",)}), model, own)
     if not params.by_model:
-        return (None if params.run == "given" else _model_free(plan, exp, data, label)), vectors
+        return (None if params.run == "given" else _model_free(part)), vectors
     asked = vectors
     if params.run == "positive":
-        near = PositiveVectorsParams(positive=params.positive)
-        made = plan.add(POSITIVE_VECTORS, near, own, pairs=pairs, corpus=data["corpus"], **vectors)
+        near, corpus = PositiveVectorsParams(positive=params.positive), part.data["corpus"]
+        made = part.plan.add(POSITIVE_VECTORS, near, part.name(own), pairs=pairs, corpus=corpus, **vectors)
         asked = {**vectors, "query_vectors": made["positive_vectors"]}
     search = exp.search.model_copy(update={"top_k": params.rank_to})
-    return searched(plan, exp, search, data, asked, own)["dense_run"], vectors
+    return searched(part, search, asked, own)["dense_run"], vectors
 
 
-def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:
+def taught(part: Part, model: Output, pairs: Outputs) -> Output:
     """Each training query's list, scored by the experiment's teacher.
 
     Candidates are the hits of BM25 and of `model`, and the given documents; dev queries get lists to measure by.
     `pairs` may hold a trial, and its queries get no list.
     """
+    plan, exp = part.plan, part.exp
     held_out = exp.encode.splits if "dev" in exp.encode.splits else (*exp.encode.splits, "dev")
     vectors = {
-        name: encoded(plan, exp.encode.model_copy(update={"splits": splits}), data, model, _named(label, name))
+        name: encoded(part, exp.encode.model_copy(update={"splits": splits}), model, name)
         for name, splits in (("train", ("train",)), ("held_out", held_out))
     }
     engine = Bm25IndexParams(engine="bm25s")
-    lexical = plan.add(BM25_INDEX, engine, _named(label, "for_pairs"), corpus=data["corpus"])
+    lexical = plan.add(BM25_INDEX, engine, part.name("for_pairs"), corpus=part.data["corpus"])
     offered: dict[str, Output | Outputs] = {
         "doc_vectors": vectors["held_out"]["doc_vectors"],
         "query_vectors": {split: made["query_vectors"] for split, made in vectors.items()},
         **pairs,
         **lexical,
-        **_texts(data),
+        **part.texts,
     }
 
     def scored(teacher: Teacher) -> Outputs:
         stage = stage_named(teacher.stage)
         if "ranker" in stage.reads:
-            offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, label)["ranker"]
+            offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, part.label)["ranker"]
         given = {name: offered[name] for name in stage.reads if name in offered}
-        return plan.add(stage, teacher, _named(label, teacher.kind), **given)
+        return plan.add(stage, teacher, part.name(teacher.kind), **given)
 
     if isinstance(exp.teacher, FileTeacher):
         imported = scored(exp.teacher)
         offered["pool"] = pool = imported["candidate_pool"]
         scores = {"file": imported["teacher_scores"]}
     else:
-        offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        offered["pool"] = pool = _pool(part, vectors, lexical, pairs)
         teachers = enumerate(exp.teacher.teachers())
         scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
-    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
-    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], part.data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, part.label, pool=pool, scores=scores, student=student, qrels=qrels)
     return chosen["teacher_scores"]
 
 
-def _pool(
-    plan: Plan,
-    exp: "Experiment",
-    data: Outputs,
-    vectors: Mapping[str, Outputs],
-    lexical: Outputs,
-    pairs: Outputs,
-    label: str,
-) -> Output:
+def _pool(part: Part, vectors: Mapping[str, Outputs], lexical: Outputs, pairs: Outputs) -> Output:
     """The documents that a teacher reads."""
+    plan, exp, queries = part.plan, part.exp, part.data["queries"]
     depth = {"top_k": exp.pool.depth}
     by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), **depth})
-    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
+    runs = {"bm25": plan.add(BM25, by_words, part.name("taught"), queries=queries, **lexical)["bm25_run"]}
     for split, made in vectors.items():
-        search, name = exp.search.model_copy(update=depth), _named(label, f"taught_{split}")
-        runs[split] = searched(plan, exp, search, data, made, name)["dense_run"]
-    return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
+        runs[split] = searched(part, exp.search.model_copy(update=depth), made, f"taught_{split}")["dense_run"]
+    return plan.add(POOL_CANDIDATES, exp.pool, part.label, run=runs, queries=queries, **pairs)["candidate_pool"]
 
 
-def _named(label: str, part: str) -> str:
-    return f"{label}:{part}" if label else part
-
-
-def _judged(
-    judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
-) -> Outputs:
+def _judged(judge: Judge, part: Part, model: Output, pairs: Output, found: Output) -> Outputs:
     """A judge's verdicts on the candidates; its model is the one that mines.
 
     Raises:
         ConfigError: If it reads an input that only a method makes.
     """
     stage = next(stage for stage in known_stages().values() if stage.params is type(judge))
-    offered = {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"], **_texts(data)}
+    offered = {"model": model, "pairs": pairs, "candidates": found, "qrels": part.data["qrels"], **part.texts}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
         raise ConfigError("methods.judge_lacks_input", judge=judge.kind, missing=missing[0])
-    return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
+    return part.plan.add(stage, judge, part.label, **{name: offered[name] for name in stage.reads if name in offered})
 
 
-def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Output:
+def _model_free(part: Part) -> Output:
     """The training queries' run by BM25, or at random."""
+    plan, exp, depth = part.plan, part.exp, part.exp.mine.rank_to
     if exp.mine.run == "random":
-        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
-    lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
-    params = exp.lexical_search.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
-    label = f"{label}:train" if label else "train"
-    return plan.add(BM25, params, label, queries=data["queries"], **lexical)["bm25_run"]
-
-
-def _texts(data: Outputs) -> Outputs:
-    return {name: data[name] for name in ("queries", "corpus")}
+        return plan.add(RANDOM_RUN, RandomRunParams(top_k=depth), part.label, **part.texts)["random_run"]
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, part.label, corpus=part.data["corpus"])
+    params = exp.lexical_search.model_copy(update={"splits": ("train",), "top_k": depth})
+    return plan.add(BM25, params, part.name("train"), queries=part.data["queries"], **lexical)["bm25_run"]

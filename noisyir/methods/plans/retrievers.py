@@ -34,11 +34,11 @@ def train_retriever(exp: Experiment) -> Plan:
     for method in exp.methods:
         name, trained = method.kind, method.train(context)
         encode = method.encoding(exp.encode)
-        made[name] = {**trained, **ranked(plan, exp, data, trained["model"], name, encode)}
+        made[name] = {**trained, **ranked(context, trained["model"], name, encode)}
         dense[name] = made[name]["dense_run"]
         trained_systems[name] = scored(context, dense[name], name)
         if "ranker" in trained:
-            read = {"ranker": trained["ranker"], "run": dense[name], **pick(data, "queries", "corpus")}
+            read = {"ranker": trained["ranker"], "run": dense[name], **context.texts}
             reranked = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
             trained_systems[f"{name}_reranked"] = scored(context, reranked, f"{name}_reranked")
     kept = made[exp.kept]
@@ -61,13 +61,13 @@ def train_retriever(exp: Experiment) -> Plan:
 
 def _without_training(context: Context) -> Iterator[tuple[str, Output]]:
     """The runs of the untrained model and of models as they are, by the system's name."""
-    plan, exp, data = context.plan, context.exp, context.data
+    exp = context.exp
     context.kept_states(exp.train)  # the untrained model reads them, too
-    yield START, ranked(plan, exp, data, context.start, START)["dense_run"]
+    yield START, ranked(context, context.start, START)["dense_run"]
     for name, params in exp.as_is.items():
         if params.model() != exp.model:  # else it is the untrained model
-            model, label = plan.add(INIT_MODEL, params.model(), name)["model"], as_is(name)
-            yield label, ranked(plan, exp, data, model, label, params.encoding(exp.encode))["dense_run"]
+            model, label = context.plan.add(INIT_MODEL, params.model(), name)["model"], as_is(name)
+            yield label, ranked(context, model, label, params.encoding(exp.encode))["dense_run"]
 
 
 def _hybrids(context: Context, lexical: Output, dense: Outputs) -> dict[str, Outputs]:
@@ -93,6 +93,6 @@ def mine_pairs(exp: Experiment) -> Plan:
         negatives=negatives,
         candidates=context.mines[""].candidates,
         pairs=context.noisy["noisy_pairs"],
-        **pick(context.data, "corpus", "queries"),
+        **context.texts,
     )
     return plan

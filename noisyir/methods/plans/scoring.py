@@ -18,7 +18,7 @@ from noisyir.evaluation.stages.score_negatives import SCORE_NEGATIVES
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.mining import MiningOutputs
-from noisyir.methods.plans.searching import by_best_passage, of_documents, pick
+from noisyir.methods.plans.searching import Part, by_best_passage, of_documents, pick
 
 
 class ScoredRun(NamedTuple):
@@ -30,10 +30,10 @@ class ScoredRun(NamedTuple):
 
 def scored(context: Context, run: Output, label: str) -> ScoredRun:
     """A run in whole documents, with its measures."""
-    plan, exp, data = context.plan, context.exp, context.data
-    run = by_best_passage(plan, exp, data, run, label)
-    truth = pick(of_documents(data), "qrels", "queries", "answers", "corpus")
-    return ScoredRun(run, plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"])
+    run = by_best_passage(context, run, label)
+    truth = pick(of_documents(context.data), "qrels", "queries", "answers", "corpus")
+    scores = context.plan.add(SCORE, context.exp.score, context.name(label), run=run, **truth)
+    return ScoredRun(run, scores["metrics"])
 
 
 def score_detection(context: Context) -> Output | None:
@@ -80,7 +80,7 @@ def score_losses(context: Context, params: ScoreLossGroupsParams, model: Output,
         candidates=mined.candidates,
         pairs=context.noisy["noisy_pairs"],
         hidden=context.data.get("hidden"),
-        **pick(context.data, "queries", "corpus"),
+        **context.texts,
     )["loss_groups"]
 
 
@@ -120,7 +120,7 @@ def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], model
     groups = exp.loss_groups
     extras["losses"] = {name: score_losses(context, groups, model, name) for name, model in models.items() if groups}
     extras["sections"] = losses_of_pairs(plan, {"": context}, LossSectionParams())
-    report = report_of(plan, exp, data, comparison, metrics, runs, **extras)
+    report = report_of(context, comparison, metrics, runs, **extras)
     plan.keep(comparison=comparison, standings=standings, report=report)
     plan.keep(**({"detection": detection} if detection else {}), **({"trials": context.tried} if context.tried else {}))
 
@@ -133,19 +133,14 @@ def _usable(exp: Experiment, runs: Outputs) -> list[str]:
 
 
 def report_of(
-    plan: Plan,
-    exp: Experiment,
-    data: Outputs,
-    comparison: Output,
-    metrics: Outputs,
-    runs: Outputs,
-    **extras: Output | Outputs | None,
+    part: Part, comparison: Output, metrics: Outputs, runs: Outputs, **extras: Output | Outputs | None
 ) -> Output:
     """The page; `extras` are its optional inputs."""
+    plan, exp = part.plan, part.exp
     settings = exp.model_dump(mode="json", exclude_defaults=True)
     filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.claims}
     params = exp.report.model_copy(update=filled)
-    tables = pick(of_documents(data), "corpus", "queries", "pairs", "qrels", "excluded")
+    tables = pick(of_documents(part.data), "corpus", "queries", "pairs", "qrels", "excluded")
     if exp.report.corrected is not None and not runs:
         raise ConfigError("methods.corrected_answers")
     return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **extras, **tables)["report"]

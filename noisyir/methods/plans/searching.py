@@ -1,5 +1,6 @@
 """Ranking documents by one model: encode, index, search; documents whole or cut into passages."""
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from noisyir.data.settings import ChunkParams
@@ -25,13 +26,40 @@ def pick(outputs: Outputs, *names: str) -> dict[str, Output]:
     return {name: outputs[name] for name in names}
 
 
-def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, label: str) -> Outputs:
+@dataclass
+class Part:
+    """A part of a plan: its steps share an experiment, data, and the beginning of their names.
+
+    Attributes:
+        label: That beginning; empty if the plan has one such part.
+    """
+
+    plan: Plan
+    exp: "Experiment"
+    data: Outputs
+    label: str = field(default="", kw_only=True)
+
+    @property
+    def texts(self) -> Outputs:
+        """The queries and the documents."""
+        return pick(self.data, "queries", "corpus")
+
+    def name(self, label: str) -> str:
+        """A step's label in the plan."""
+        return ":".join(each for each in (self.label, label) if each)
+
+    def within(self, label: str, exp: "Experiment | None" = None) -> "Part":
+        """A part of this one, of another experiment if one is given."""
+        return Part(self.plan, exp or self.exp, self.data, label=self.name(label))
+
+
+def encoded(part: Part, params: EncodeParams, model: Output, label: str) -> Outputs:
     """The vectors of documents and queries, from kept states if there are some of the model and these texts."""
-    texts = pick(data, "corpus", "queries")
-    kept = states_behind(plan, model) if params.backend == "torch" else None
-    made = kept and plan.step(kept.step).inputs
+    texts = part.texts
+    kept = states_behind(part.plan, model) if params.backend == "torch" else None
+    made = kept and part.plan.step(kept.step).inputs
     states = {"states": kept} if made and all(made[name] == texts[name] for name in texts) else {}
-    return plan.add(ENCODE, params, label, model=model, **texts, **states)
+    return part.plan.add(ENCODE, params, part.name(label), model=model, **texts, **states)
 
 
 def states_behind(plan: Plan, model: Output) -> Output | None:
@@ -43,21 +71,18 @@ def states_behind(plan: Plan, model: Output) -> Output | None:
     return next((Output(step.name, step.stage.name, step.key, "lower_states") for step in kept), None)
 
 
-def searched(
-    plan: Plan, exp: "Experiment", params: SearchParams, data: Outputs, vectors: Outputs, label: str
-) -> Outputs:
+def searched(part: Part, params: SearchParams, vectors: Outputs, label: str) -> Outputs:
     """The index and the run of the encoded queries."""
-    index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
-    run = plan.add(SEARCH, params, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)
-    return {**index, **run}
+    plan, name = part.plan, part.name(label)
+    index = plan.add(INDEX, part.exp.index, name, doc_vectors=vectors["doc_vectors"])
+    read = {"query_vectors": vectors["query_vectors"], "corpus": part.data["corpus"], **index}
+    return {**index, **plan.add(SEARCH, params, name, **read)}
 
 
-def ranked(
-    plan: Plan, exp: "Experiment", data: Outputs, model: Output, label: str, encode: EncodeParams | None = None
-) -> Outputs:
+def ranked(part: Part, model: Output, label: str, encode: EncodeParams | None = None) -> Outputs:
     """One model's run of the held-out queries, and its index; `encode` replaces the experiment's."""
-    vectors = encoded(plan, encode or exp.encode, data, model, label)
-    return searched(plan, exp, deep_enough(exp.search, exp), data, vectors, label)
+    vectors = encoded(part, encode or part.exp.encode, model, label)
+    return searched(part, deep_enough(part.exp.search, part.exp), vectors, label)
 
 
 def in_passages(plan: Plan, exp: "Experiment", data: Outputs) -> Outputs:
@@ -81,9 +106,9 @@ def deep_enough(params: P, exp: "Experiment") -> P:
     return params if exp.chunk.words is None else params.model_copy(update={"top_k": params.top_k * exp.chunk.depth})
 
 
-def by_best_passage(plan: Plan, exp: "Experiment", data: Outputs, run: Output, label: str) -> Output:
+def by_best_passage(part: Part, run: Output, label: str) -> Output:
     """A run of `exp.search.top_k` documents; unchanged if documents were not cut."""
-    if "cut_passages" not in data:
+    if "cut_passages" not in part.data:
         return run
-    params = BestPassagesParams(top_k=exp.search.top_k)
-    return plan.add(BEST_PASSAGES, params, label, run=run, passages=data["cut_passages"])["dense_run"]
+    params, passages = BestPassagesParams(top_k=part.exp.search.top_k), part.data["cut_passages"]
+    return part.plan.add(BEST_PASSAGES, params, part.name(label), run=run, passages=passages)["dense_run"]

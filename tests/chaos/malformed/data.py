@@ -44,7 +44,7 @@ def _changes(file: str) -> dict[str, Damage]:
     """What can be wrong with a file of a folder; of qrels that are gone, or no file, the split is not there."""
     if file.endswith(".json"):
         return {**_without_gone(file), **{key: LINES[key] for key in ("invalid UTF-8", "cut off")}, **WHOLE_JSON}
-    lines = {**LINES, **({key: JSON_LINES[key] for key in _ANY_JSON} if file.endswith(".jsonl") else {})}
+    lines = {**LINES, **({key: JSON_LINES[key] for key in ANY_JSON} if file.endswith(".jsonl") else {})}
     if file in _ENDS_IN_TEXT:
         lines.pop("cut off")
     if file == "corpus.jsonl":  # of documents, fields that nobody reads are passed over
@@ -229,7 +229,7 @@ _SPOILT: dict[str, Callable[[random.Random], object]] = {
     "true": lambda draw: True,
     "a fraction": lambda draw: draw.random(),
 }
-_ANY_JSON = ("a line cut", "no comma", "single quotes", "a key twice", "an array", "a number", "deep", "5,000 digits",
+ANY_JSON = ("a line cut", "no comma", "single quotes", "a key twice", "an array", "a number", "deep", "5,000 digits",
              "half a surrogate", "a raw tab")  # fmt: skip
 JSON_LINES: dict[str, Damage] = {
     "a line cut": line(lambda text, draw: text[: draw.randrange(1, len(text) - 1)]),

@@ -17,6 +17,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from tests.chaos.malformed.data import (
+    ANY_JSON,
     FILES,
     JSON_LINES,
     LINES,
@@ -32,8 +33,6 @@ from tests.chaos.malformed.data import (
 from tests.chaos.malformed.trial import Make, Read, Trial, folder_until_the_end
 
 _ROWS = 120
-_ANY_JSON = ("a line cut", "no comma", "single quotes", "a key twice", "an array", "a number", "deep", "5,000 digits",
-             "half a surrogate", "a raw tab")  # fmt: skip
 _ANY_TABLE = ("cut off", "no Parquet", "the magic alone", "emptied", "spoilt pages")
 
 
@@ -197,7 +196,7 @@ def _inner(name: str, **values: object) -> Damage:
 
 
 _lines = {key: LINES[key] for key in LINES if key != "cut off"}  # what ends in a text may end in a shorter one
-_json_lines = {**LINES, **{key: JSON_LINES[key] for key in _ANY_JSON}, **FILES}
+_json_lines = {**LINES, **{key: JSON_LINES[key] for key in ANY_JSON}, **FILES}
 _separated = {
     key: SEPARATED["csv"][key] for key in ("a cell less", "a cell more", "no header", "an open quote", "a quote within")
 }

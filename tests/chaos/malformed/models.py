@@ -20,10 +20,9 @@ from noisyir.models.transformer_tower import quietly
 from noisyir.models.weights import encoder_digest, locate_weights, weights_digest
 from noisyir.readers.model import initial_reader, load_reader
 from noisyir.readers.settings import InitReaderParams
+from tests.chaos.malformed.data import Damage, instead, raw
 from tests.chaos.malformed.trial import Make, Read, Trial, folder_until_the_end
 from tests.tiny_models import static_encoder, tiny_bert, tiny_classifier
-
-Change = Callable[[Path, random.Random], None]
 
 
 def trials(draw: random.Random) -> Iterator[Trial]:
@@ -36,7 +35,7 @@ def trials(draw: random.Random) -> Iterator[Trial]:
                     yield Trial(f"{kind} {how} {file}: {name}", _damaged(kind, read, file, change), place)
 
 
-def _damaged(kind: str, read: Callable[[Path], object], file: str, change: Change) -> Make:
+def _damaged(kind: str, read: Callable[[Path], object], file: str, change: Damage) -> Make:
     def make(folder: Path, draw: random.Random) -> Read:
         model = Path(shutil.copytree(_sound(kind), folder / "model"))
         change(model / file, draw)
@@ -103,30 +102,15 @@ KINDS: dict[str, tuple[Callable[[Path], object], dict[str, Callable[[Path], obje
 # What is wrong ---------------------------------------------------------------------------------------------------
 
 
-def _bytes(change: Callable[[bytes, random.Random], bytes]) -> Change:
-    def damage(path: Path, draw: random.Random) -> None:
-        path.write_bytes(change(path.read_bytes(), draw))
-
-    return damage
+def _json(**values: object) -> Damage:
+    return raw(lambda data, draw: json.dumps({**json.loads(data), **values}).encode())
 
 
-def _instead(make: Callable[[Path], object]) -> Change:
-    def damage(path: Path, draw: random.Random) -> None:
-        path.unlink()
-        make(path)
-
-    return damage
+def _without(name: str) -> Damage:
+    return raw(lambda data, draw: json.dumps({k: v for k, v in json.loads(data).items() if k != name}).encode())
 
 
-def _json(**values: object) -> Change:
-    return _bytes(lambda data, draw: json.dumps({**json.loads(data), **values}).encode())
-
-
-def _without(name: str) -> Change:
-    return _bytes(lambda data, draw: json.dumps({k: v for k, v in json.loads(data).items() if k != name}).encode())
-
-
-def _tensors(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _tensors(change: Callable[[torch.Tensor], torch.Tensor]) -> Damage:
     """Another tensor in place of the largest."""
 
     def damage(path: Path, draw: random.Random) -> None:
@@ -137,27 +121,27 @@ def _tensors(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     return damage
 
 
-def _header(text: bytes) -> Change:
-    return _bytes(lambda data, draw: struct.pack("<Q", len(text)) + text + b"\0" * 64)
+def _header(text: bytes) -> Damage:
+    return raw(lambda data, draw: struct.pack("<Q", len(text)) + text + b"\0" * 64)
 
 
-ANY: dict[str, Change] = {
-    "emptied": _bytes(lambda data, draw: b""),
-    "gone": _instead(lambda path: None),
-    "cut off": _bytes(lambda data, draw: data[: draw.randrange(1, max(2, len(data) - 3))]),
-    "random bytes": _bytes(lambda data, draw: draw.randbytes(2000)),
-    "a folder": _instead(Path.mkdir),
-    "a pipe": _instead(os.mkfifo),
+ANY: dict[str, Damage] = {
+    "emptied": raw(lambda data, draw: b""),
+    "gone": instead(lambda path: None),
+    "cut off": raw(lambda data, draw: data[: draw.randrange(1, max(2, len(data) - 3))]),
+    "random bytes": raw(lambda data, draw: draw.randbytes(2000)),
+    "a folder": instead(Path.mkdir),
+    "a pipe": instead(os.mkfifo),
 }
-JSON: dict[str, Change] = {
-    "an array": _bytes(lambda data, draw: b"[1, 2]"),
-    "a number": _bytes(lambda data, draw: b"3"),
-    "deep": _bytes(lambda data, draw: b"[" * 100_000),
-    "5,000 digits": _bytes(lambda data, draw: b'{"max_len": ' + b"9" * 5000 + b"}"),
-    "UTF-16": _bytes(lambda data, draw: data.decode().encode("utf-16")),
+JSON: dict[str, Damage] = {
+    "an array": raw(lambda data, draw: b"[1, 2]"),
+    "a number": raw(lambda data, draw: b"3"),
+    "deep": raw(lambda data, draw: b"[" * 100_000),
+    "5,000 digits": raw(lambda data, draw: b'{"max_len": ' + b"9" * 5000 + b"}"),
+    "UTF-16": raw(lambda data, draw: data.decode().encode("utf-16")),
 }
 _NO_JSON = ("emptied", "cut off", "random bytes")
-WEIGHTS: dict[str, Change] = {
+WEIGHTS: dict[str, Damage] = {
     "NaN": _tensors(lambda tensor: tensor * torch.nan),
     "infinite": _tensors(lambda tensor: tensor + torch.inf),
     "fewer rows": _tensors(lambda tensor: tensor[:3]),
@@ -166,7 +150,7 @@ WEIGHTS: dict[str, Change] = {
     "three dimensions": _tensors(lambda tensor: tensor[None]),
     "whole numbers": _tensors(lambda tensor: tensor.int()),
     "complex numbers": _tensors(lambda tensor: tensor.to(torch.complex64)),
-    "a header of 2**62": _bytes(lambda data, draw: struct.pack("<Q", 1 << 62) + data[8:]),
+    "a header of 2**62": raw(lambda data, draw: struct.pack("<Q", 1 << 62) + data[8:]),
     "a header of words": _header(b"not JSON"),
     "no tensors": _header(b"{}"),
     "offsets beyond": _header(b'{"x": {"dtype": "F32", "shape": [9], "data_offsets": [0, 99999]}}'),
@@ -174,7 +158,7 @@ WEIGHTS: dict[str, Change] = {
     "a shape of 2**60": _header(b'{"x": {"dtype": "F32", "shape": [1152921504606846976], "data_offsets": [0, 4]}}'),
     "other names": _header(b'{"x": {"dtype": "F32", "shape": [16], "data_offsets": [0, 64]}}'),
 }
-CONFIG: dict[str, Change] = {
+CONFIG: dict[str, Damage] = {
     "an unknown type of model": _json(model_type="bertt"),
     "no type of model": _without("model_type"),
     "heads that do not divide": _json(num_attention_heads=3),
@@ -188,14 +172,14 @@ CONFIG: dict[str, Change] = {
     "no positions": _json(max_position_embeddings=0),
     "an unknown activation": _json(hidden_act="gelu_older"),
 }
-TOKENIZER: dict[str, Change] = {
+TOKENIZER: dict[str, Damage] = {
     "no model": _without("model"),
     "an unknown model": _json(model={"type": "WordPeace", "vocab": {}}),
     "a vocabulary of texts": _json(model={"type": "WordLevel", "vocab": {"a": "one"}, "unk_token": "a"}),
     "numbers beyond the rows": _json(model={"type": "WordLevel", "vocab": {"a": 10**6}, "unk_token": "a"}),
     "an unknown normalizer": _json(normalizer={"type": "Nothing"}),
 }
-_OURS: dict[str, Change] = {
+_OURS: dict[str, Damage] = {
     "a length below zero": _json(passage_max_len=-1),
     "a length in words": _json(passage_max_len="long"),
     "an unknown backbone": _json(backbone="statik"),
@@ -204,11 +188,11 @@ _OURS: dict[str, Change] = {
     "an unknown similarity": _json(similarity="cosign"),
     "a prefix that is a number": _json(query_prefix=3),
 }
-_OWN_LENGTH: dict[str, Change] = {"a length in words": _json(max_len="long"), "a length below zero": _json(max_len=-5),
+_OWN_LENGTH: dict[str, Damage] = {"a length in words": _json(max_len="long"), "a length below zero": _json(max_len=-5),
                                   "no length": _without("max_len")}  # fmt: skip
 
 
-def _changes(kind: str, how: str) -> dict[str, dict[str, Change]]:
+def _changes(kind: str, how: str) -> dict[str, dict[str, Damage]]:
     """What can be wrong with each file that is read."""
     found = {"model.safetensors": {**ANY, **WEIGHTS}, "tokenizer.json": {**ANY, **JSON, **TOKENIZER}}
     if kind == "static":

@@ -11,13 +11,11 @@ from noisyir.base.variants import Variant
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from tests.chaos.malformed.trial import Make, Read, Trial
+from tests.unit.test_strict_yaml import BOMB
 
 _OVERRIDES, _MISSPELT = 90, 30
-_BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-)
 TEXTS: dict[str, bytes] = {
-    "a bomb of aliases": _BOMB.encode(),
+    "a bomb of aliases": BOMB.encode(),
     "an alias in itself": b"train: &x [*x]",
     "an unknown alias": b"train: *nobody",
     "a key twice": b"train: {epochs: 1}\nseed: 2\ntrain: {epochs: 3}",

@@ -14,6 +14,7 @@ from noisyir.audits.judging.journal import Journal, JournalEntry
 from noisyir.audits.judging.session import BATCH, random_order
 from noisyir.base.errors import DataError, StoreError
 from noisyir.detection.judgements import given_judgements
+from tests.local import until
 from tests.refusals import refuses
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
@@ -26,13 +27,6 @@ def answer_next(of, verdict="clean", replacement=None):
     (shown,) = of.next_pairs(1)
     of.answer(pair_of(shown), verdict, replacement)
     return pair_of(shown)
-
-
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_any_part_of_the_random_order_is_balanced_by_score():

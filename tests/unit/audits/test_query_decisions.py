@@ -320,8 +320,9 @@ def test_unknown_names_get_a_near_match(finished, store: Store):
         decisions_on(full, "trian0")
     with refuses(DataError, "audits.unknown_in_run", kind="document", name="dd1"):
         decisions_on(full, "train0", "dd1")
-    with refuses(StoreError, "audits.no_run_of_experiment", experiment="tinny", names="tiny"):
+    with refuses(StoreError, "audits.no_run_of_experiment", experiment="tinny") as caught:
         decisions_on(full, "train0", None, "tinny")
+    assert str(caught.value).endswith("(did you mean tiny?); there are runs of tiny")
     with refuses(StoreError, "audits.no_finished_run"):
         decisions_on(store, "train0")
 

@@ -3,7 +3,6 @@
 import atexit
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from noisyir.engine.processes import PeerLostError, run_together
 from noisyir.engine.remote.torchrun import Launched, launched
 from noisyir.front import cli
 from noisyir.methods import experiments
+from tests.local import free_port, until
 from tests.refusals import refuses
 
 
@@ -127,10 +127,7 @@ def test_they_end_with_the_process_that_began_them(tmp_path):
     assert all(map(is_running, pids))
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 30
-    while any(map(is_running, pids)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(map(is_running, pids)))
 
 
 def wait_for_ever(rank, tell, folder):
@@ -139,10 +136,7 @@ def wait_for_ever(rank, tell, folder):
 
 
 def _read(path):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(path.exists)
     return int(path.read_text())
 
 
@@ -169,10 +163,7 @@ def test_of_several_machines_the_first_process_is_the_run_and_others_know_their_
 
 
 def test_what_the_first_machine_calls_the_others_hear_until_it_ends(monkeypatch):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_USE_AGENT_STORE": "False"}
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     first, other = Launched(0, 2, 0, 1, 0), Launched(1, 2, 0, 1, 1)

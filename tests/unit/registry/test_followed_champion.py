@@ -1,7 +1,6 @@
 """A server that follows the registry's champion: no request is lost, and each is answered by one whole model."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import pytest
 
 from noisyir.app.lookup import find_model
 from noisyir.engine.store import Store
+from tests.local import free_port, until
 from tests.served import http, make_world, options, random_encoder, serving
 
 NAME = "noisyir-retriever"
@@ -31,13 +31,6 @@ def promoted(backend, home):
         client.set_registered_model_alias(NAME, "champion", version)
 
     return promote
-
-
-def until(holds) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def asking(address, answers, over) -> list[threading.Thread]:
@@ -92,10 +85,8 @@ def test_one_that_is_killed_while_it_takes_a_new_champion_starts_again_with_all_
         make_world(store, random_encoder(seed), name=name)
     digests = [find_model(store, name).digest for name in ("one", "two")]
     promoted(digests[0])
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    following = ["serve", NAME, "--follow-champion", "--every", "0.1", "--port", port]
+    port = free_port()
+    following = ["serve", NAME, "--follow-champion", "--every", "0.1", "--port", str(port)]
     command = [sys.executable, "-m", "noisyir.front.cli", *following]
     environment = {**os.environ, "NOISYIR_HOME": str(home), "OMP_NUM_THREADS": "1"}
     address, answers = f"http://127.0.0.1:{port}", []

@@ -24,6 +24,7 @@ from tests.unit.training.ar2_world import (
     toy_lists,
     toy_ranker,
 )
+from tests.unit.training.crew import without_dropout
 from tests.unit.training.killed import killed
 from tests.unit.training.toy import SIZE, training_context
 
@@ -40,22 +41,14 @@ def assert_equal(one, other):
         torch.testing.assert_close(tensor, other[name], rtol=0, atol=0, msg=name)
 
 
-def calm(model):
-    """Without dropout, so that a gradient can be compared."""
-    for part in model.modules():
-        if isinstance(part, torch.nn.Dropout):
-            part.p = 0.0
-    return model
-
-
 @pytest.fixture
 def game(bert, tmp_path):
     """`game(**settings)`: the two learners, without dropout."""
 
     def make(backbone="transformer", **settings):
         torch.set_num_threads(1)
-        encoder = calm(tiny_encoder(bert, backbone=backbone, layers=1))
-        ranker, params = calm(toy_ranker(bert)), TrainAr2Params(**{**SETTINGS, **settings})
+        encoder = without_dropout(tiny_encoder(bert, backbone=backbone, layers=1))
+        ranker, params = without_dropout(toy_ranker(bert)), TrainAr2Params(**{**SETTINGS, **settings})
         rng = training_context(tmp_path).rng
         given = material(encoder)
         of_ranker = RankerLearner(

@@ -26,23 +26,17 @@ def test_a_passage_in_the_batch_twice_is_ignored_beside_its_pairs_own_column(ber
     assert batch.ignored.astype(int).tolist() == [[0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
 
 
-def test_known_columns_are_those_a_slow_search_finds():
+def test_known_columns_and_entries_are_those_a_slow_search_finds():
     rng = np.random.default_rng(0)
     known = [rng.choice(9, rng.integers(0, 4), replace=False) for _ in range(6)]
     ragged = Ragged.grouped(np.repeat(np.arange(6), [len(some) for some in known]), np.concatenate(known), 6)
     texts, columns = rng.integers(6, size=5), rng.integers(9, size=12)
     slow = [[column in known[text] for column in columns] for text in texts]
     np.testing.assert_array_equal(known_columns(ragged, texts, columns), slow)
-
-
-def test_known_entries_are_those_a_slow_search_finds():
-    rng = np.random.default_rng(0)
-    known = [rng.choice(9, rng.integers(0, 4), replace=False) for _ in range(6)]
-    ragged = Ragged.grouped(np.repeat(np.arange(6), [len(some) for some in known]), np.concatenate(known), 6)
     texts, passages = rng.integers(6, size=200), rng.integers(14, size=200)  # 9 to 13 are nobody's
-    slow = [passage in known[text] for text, passage in zip(texts, passages, strict=True)]
-    np.testing.assert_array_equal(is_known(ragged, texts, passages), slow)
-    assert any(slow) and not all(slow)
+    entries = [passage in known[text] for text, passage in zip(texts, passages, strict=True)]
+    np.testing.assert_array_equal(is_known(ragged, texts, passages), entries)
+    assert any(entries) and not all(entries)
 
 
 def test_where_no_pair_knows_anything_nothing_is_known():

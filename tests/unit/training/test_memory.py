@@ -13,7 +13,8 @@ from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import TrainAr2Params, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
-from tests.unit.training.test_ar2 import BATCH, calm, gradients
+from tests.unit.training.crew import without_dropout
+from tests.unit.training.test_ar2 import BATCH, gradients
 from tests.unit.training.toy import toy_pairs, training_context
 
 
@@ -30,7 +31,7 @@ def limit(module, room, monkeypatch, name):
 
 
 def a_learner(bert, tmp_path, **settings):
-    encoder = calm(tiny_encoder(bert, backbone="transformer", layers=1)).train()
+    encoder = without_dropout(tiny_encoder(bert, backbone="transformer", layers=1)).train()
     params = TrainDprParams(batch_size=8, hard_negatives=1, epochs=2, **settings)
     pairs = toy_pairs(encoder, negatives=2)
     return BiEncoderLearner(encoder, pairs, None, params, Contrastive(), training_context(tmp_path).rng)
@@ -47,7 +48,8 @@ def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
 
 def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
     def learners(**settings):
-        encoder, ranker = calm(tiny_encoder(bert, backbone="transformer", layers=1)), calm(toy_ranker(bert))
+        encoder = without_dropout(tiny_encoder(bert, backbone="transformer", layers=1))
+        ranker = without_dropout(toy_ranker(bert))
         params, given = TrainAr2Params(**{**SETTINGS, **settings}), material(encoder)
         context = training_context(tmp_path)
         of_ranker = RankerLearner(ranker, given.lists, params, context.rng, batch_size=6, learning_rate=1e-3, steps=10)

@@ -1,10 +1,8 @@
 """Two machines under torchrun, each an agent of its own, train the same models as one process."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import noisyir
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import load_bi_encoder
+from tests.local import free_port, until
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert
 
@@ -45,11 +44,8 @@ def _home(folder: Path, **more: str) -> dict[str, str]:
 
 def agents(homes: list[Path], arguments: list[str]) -> list[subprocess.Popen[bytes]]:
     """torchrun's agent of each machine, each with one process; what a machine says is in its home."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     program = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(homes)}", "--nproc-per-node=1",
-               "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1",
+               "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--local-addr=127.0.0.1",
                "-m", "noisyir.front.cli", *arguments]  # fmt: skip
     started = []
     for number, home in enumerate(homes):
@@ -107,20 +103,15 @@ def test_a_lost_agent_ends_the_run_soon_and_one_machine_goes_on_from_the_store(
     homes = [tmp_path / name for name in ("one", "two")]
     started = agents(homes, often)
     fs = Store(bucket, home=tmp_path).fs
-    until = time.monotonic() + 600
-    while not fs.find(f"{bucket}/.work"):
-        assert time.monotonic() < until and all(agent.poll() is None for agent in started)
-        time.sleep(0.2)
+    until(lambda: fs.find(f"{bucket}/.work") or any(agent.poll() is not None for agent in started), 600)
+    assert fs.find(f"{bucket}/.work")
     started[lost].kill()
     assert started[1 - lost].wait(120) != 0
     # Who tells depends on who dies first: the process without an agent, or the one whose peer is gone.
     said = "".join((home / f"said-{number}").read_text() for number, home in enumerate(homes))
     # torchrun's own agent may print the traceback of a meeting point that is gone; ours ends in a line.
     assert "noisyir: " in said and f'File "{Path(noisyir.__file__).parent}' not in said
-    until = time.monotonic() + 60
-    while left := [process.pid for home in homes for process in processes_of(home)]:
-        assert time.monotonic() < until, left
-        time.sleep(0.2)
+    until(lambda: not any(map(processes_of, homes)))
 
     third, alone = tmp_path / "three", tmp_path / "alone"
     subprocess.run([sys.executable, "-m", "noisyir.front.cli", *often], env=_home(third), check=True)

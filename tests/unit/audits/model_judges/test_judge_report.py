@@ -117,12 +117,14 @@ def test_corrections_find_a_known_rate():
 
 def test_what_it_took_and_why_it_stopped_is_said():
     spent = JudgeUsage(
-        calls=1200, kept=3, prompt_tokens=100_000, completion_tokens=2000, unmetered=4, left=17, stopped="x"
-    )
+        calls=1200, kept=3, prompt_tokens=100_000, completion_tokens=2000, unmetered=4, left=17, stopped="x",
+        in_words="status 400",
+    )  # fmt: skip
     spent.faults.update({"status 500": 1100, "a": 2, "b": 1, "c": 1})
     text = report(("random", WRONG, None, 40), spent=spent).summary()
     assert "asked 23 pairs" in text and "3 of them kept from before" in text and "; 17 more were not reached" in text
     assert "1,200 calls, 102,000 tokens (100,000 read, 2,000 written), 4 calls of unknown size" in text
+    assert "in words    its words were taken, for it gives no probability (status 400)" in text
     assert "1,100 x status 500; 2 x a; 1 x b" in text and "stopped     x; the answers so far are kept" in text
 
 
