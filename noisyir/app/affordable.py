@@ -31,7 +31,7 @@ FROZEN, MOST_KEPT = 4, 20_000  # layers of the packaged transformer, and documen
 _LAYERS = 6
 _READ, _TIMED = 4096, 32  # documents read from the start of the data, and the number of them that are encoded
 CHUNK = MappingProxyType({"words": 150, "overlap": 30})  # passages that models read whole
-_LONG = 4  # passages of the average document, from which on models would leave most of it unread
+_LONG = 3  # passages of the average document, from which on models would leave most of it unread
 
 
 class Afforded(NamedTuple):

@@ -125,11 +125,11 @@ def test_documents_are_timed_on_the_packaged_model(tmp_path):
     assert 0 < timed.encoding < 60 and 0 < timed.forward < 60
 
 
-@pytest.mark.parametrize(("sentences", "passages"), [(85, None), (124, 4)])
+@pytest.mark.parametrize(("sentences", "passages"), [(65, None), (124, 4)])
 def test_documents_that_models_would_not_read_are_cut_into_passages_and_their_number_is_timed(
     tmp_path, monkeypatch, sentences, passages
 ):
-    """Of four words each: 340 words are three passages of 150 that overlap, and 496 are four."""
+    """Of four words each: 260 words are two passages of 150 that overlap, and 496 are four."""
     rows = [(f"what is {n}", " ".join(f"{n} is number {word}." for word in range(sentences))) for n in range(5)]
     with (tmp_path / "long.csv").open("w", newline="") as out:
         csv.writer(out).writerows([("question", "answer"), *rows])
