@@ -68,7 +68,7 @@ def is_held(path: Path) -> bool:
 @contextmanager
 def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Iterator[tuple[int, float]]:
     """Hold one of these locks; yields its index and the seconds waited."""
-    patience = WaitNotice(lambda: {path.name: _holder(path) for path in paths}, wait)
+    patience, waited = WaitNotice(lambda: {path.name: _holder(path) for path in paths}, wait), 0.0
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -77,9 +77,10 @@ def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Itera
                 if _take(handle, shared=shared) and _is_at(handle, path):  # else deleted between opening and locking
                     if not shared:
                         _sign(handle)
-                    yield index, patience.waited
+                    yield index, waited
                     return
         patience.wait_a_moment()
+        waited = patience.waited
 
 
 def _take(handle: IO[str], *, shared: bool = False) -> bool:
@@ -138,8 +139,7 @@ class WaitNotice:
 
     def __init__(self, holders: Callable[[], Mapping[str, str]], wait: float | None) -> None:
         self._holders, self._began, self._told = holders, time.monotonic(), 0.0
-        given = os.environ.get(WAIT)
-        self._most = wait if wait is not None else seconds_of(given) if given else math.inf
+        self._most = wait if wait is not None else seconds_of(given) if (given := os.environ.get(WAIT)) else math.inf
 
     @property
     def waited(self) -> float:

@@ -70,19 +70,15 @@ class StepCost:
 
 def costs(make: Callable[[], Sequence[Learner[Any]]]) -> list[StepCost]:
     """Return the cost of one step of each learner, with all optimiser moments allocated."""
-    counted = CountedWork()
-    with (
-        quietly(),
-        catch_warnings(action="ignore"),
-        SharedFakeTensorMode(allow_non_fake_inputs=True),
-        counted,
-        NoValues(),
-    ):
+    counted, fake = CountedWork(), SharedFakeTensorMode(allow_non_fake_inputs=True)
+    with quietly(), catch_warnings(action="ignore"), fake, counted, NoValues():
         learners = make()
         for learner in learners:  # AdamW makes its moments when it first has a gradient
+            optimiser: Any = learner.optimiser
+            optimiser.adam.param_groups[0]["fused"] = True  # as on a GPU, in fewer operations
             for weight in learner.model.parameters():
                 weight.grad = torch.zeros_like(weight) if weight.requires_grad else None
-            learner.optimiser.step(0.0)
+            optimiser.step(0.0)
         return [_cost(learner, counted) for learner in learners]
 
 

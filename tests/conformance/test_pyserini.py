@@ -34,7 +34,7 @@ def means(run_stage_once, engine: str, documents: dict, queries: dict, judged: d
 
 
 @needs(NFCORPUS)
-@pytest.mark.parametrize("engine", LENGTHS)
+@pytest.mark.parametrize("engine", [pytest.param("pyserini", marks=pytest.mark.slow), "bm25s"])
 def test_nfcorpus(run_stage_once, engine):
     """Pyserini asserts nDCG@10 .3218; without Java it is the same to the last digit."""
     documents = {row["_id"]: (row["title"], row["text"]) for row in map(json.loads, (NFCORPUS / "corpus.jsonl").open())}

@@ -16,7 +16,7 @@ from noisyir.registry.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
 from tests.tiny import SETTINGS
-from tests.unit.engine.test_parallel import Watched, plan_of, text_of
+from tests.unit.engine.said import Watched, plan_of, text_of
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 

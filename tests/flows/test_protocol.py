@@ -151,7 +151,8 @@ def test_a_suite_without_any_set_is_one_line(noisyir, tmp_path):
 
 @pytest.mark.parametrize("documents", [3, 30, 600])
 def test_any_slice_ends_in_a_table_or_one_line(noisyir, monkeypatch, capsys, documents):
-    code = main(["bench", "noise", "--suite", "pydocs", f"experiment.data.max_documents={documents}", "--seeds", "1"])
+    few = [f"experiment.data.max_documents={documents}", "--seeds", "1", "--jobs", "1"]
+    code = main(["bench", "noise", "--suite", "pydocs", *few])
     _, err = capsys.readouterr()
     last = err.splitlines()[-1]
     assert code == 1 and last.startswith("noisyir: ") and "lower them, or raise data.max_documents" in last

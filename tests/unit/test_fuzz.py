@@ -5,7 +5,7 @@ import pytest
 from noisyir.base.errors import DataError
 from tests.chaos import fuzz
 
-EXAMPLES = {"formats": 60, "journal": 60, "judging.json": 100, "yaml": 60, "reply": 60, "kept answers": 100,
+EXAMPLES = {"formats": 60, "journal": 60, "judging.json": 100, "yaml": 40, "reply": 60, "kept answers": 100,
             "body": 40}  # fmt: skip
 
 

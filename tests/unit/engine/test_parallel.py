@@ -1,91 +1,20 @@
 """Steps in several processes: the same builds as one after the other, and what a failure leaves."""
 
-import os
-import signal
 import threading
-import time
 from contextvars import ContextVar
 
 import pytest
 
 from noisyir.app.runs import Execution
-from noisyir.base.artifact import Artifact
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError
-from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Observer, Stage
 from noisyir.engine.store import Store
 from tests.refusals import refuses
 
-NOTE = Artifact("note", 1)
-
-
-class Says(Params):
-    """What a stage does."""
-
-    text: str = ""
-    seconds: float = 0.0
-    fault: str | None = None
-
-
-def say(job: Job[Says]) -> None:
-    """Write the text behind those of the inputs, after a while, or fail."""
-    job.progress(1, 2, "words")
-    job.metric("loss", 0.5, 3)
-    time.sleep(job.params.seconds)
-    folder = job.new_folder("note")
-    before = [(job.store.builds.folder(ref) / "text").read_text() for ref in job.refs("before").values()]
-    (folder / "text").write_text("".join([*before, job.params.text]))
-    job.note("threads", job.runtime.cpu_threads)
-    if job.params.fault == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if job.params.fault:
-        raise DataError(job.params.fault)
-
-
-SAY = Stage("say", 1, Says, {"before": NOTE.all().each()}, {"note": NOTE}, say, seeded=True)
-
-
-class Watched(Observer):
-    """Notes what begins, fails and is finished."""
-
-    def __init__(self) -> None:
-        self.finished_steps: list[tuple[str, bool]] = []
-        self.events: list[tuple[str, str]] = []
-
-    def started(self, step):
-        self.events.append(("started", step.name))
-
-    def progress(self, step, done, total, unit):
-        self.events.append((f"{done} of {total} {unit}", step.name))
-
-    def metric(self, step, name, value, at):
-        self.events.append((f"{name} {value} at {at}", step.name))
-
-    def failed(self, step, error):
-        self.events.append(("failed", step.name))
-
-    def finished(self, step, meta, cached):
-        self.finished_steps.append((step.name, cached))
-        self.events.append(("finished", step.name))
-
-
-def plan_of(*, seconds: float = 0.2, **faults: str) -> Plan:
-    """Two branches of some seconds from one step, and one that joins them."""
-    plan = Plan(0)
-
-    def add(name: str, seconds: float = 0.0, **before) -> None:
-        params = Says(text=name, seconds=seconds, fault=faults.get(name))
-        plan.keep(**{name: plan.add(SAY, params, name, before={n: plan.results[o] for n, o in before.items()})["note"]})
-
-    add("a")
-    add("b", seconds, one="a")
-    add("c", seconds, one="a")
-    add("d", one="b", two="c")
-    return plan
+from .said import SAY, Says, Watched, plan_of, text_of
 
 
 def side_by_side(plan, store, runtime, observer, choice=None):
@@ -103,10 +32,6 @@ def one_by_one(plan, store):
     return execute(
         plan, Choice(), store, lambda step, inputs, refresh: run_stage(step, inputs, store=store, runtime=Runtime())
     )
-
-
-def text_of(store, meta):
-    return (store.builds.folder(meta.ref("note")) / "text").read_text()
 
 
 def test_the_builds_are_those_of_one_process(store, tmp_path):

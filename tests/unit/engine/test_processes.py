@@ -1,8 +1,5 @@
 """Processes that work as one: what they tell, and how each kind of failure ends them all."""
 
-import atexit
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,55 +17,7 @@ from noisyir.methods import experiments
 from tests.local import free_port, until
 from tests.refusals import refuses
 
-
-class AwkwardError(Exception):
-    """An error that cannot be made again from its message."""
-
-    def __init__(self, one, two):
-        super().__init__(f"{one} and {two}")
-
-
-def tell_all(rank, tell, words):
-    for word in words:
-        tell((rank, word))
-
-
-def leave_pid(rank, folder):
-    """Write the process's number, whole or not at all."""
-    (folder / f"arriving{rank}").write_text(str(os.getpid()))
-    (folder / f"arriving{rank}").rename(folder / f"pid{rank}")
-
-
-def fail_in_rank_1(rank, tell, how, folder):
-    """Rank 1 ends in a way of its own while rank 0 waits for ever; or both have lost each other."""
-    leave_pid(rank, folder)
-    if rank == 0 and how != "peers":
-        time.sleep(600)
-    if how == "peers":
-        raise PeerLostError(f"rank {rank} is alone")
-    if how == "error":
-        raise DataError("the loss is nan")
-    if how == "awkward":
-        raise AwkwardError("this", "that")
-    if how == "exit":
-        os._exit(7)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def lose_peer_then_die(rank, tell, folder):
-    """What a kill looks like where the survivor is the first to speak."""
-    if rank == 0:
-        _read(folder / "pid1")
-        raise PeerLostError("rank 0 is alone")
-    leave_pid(rank, folder)
-    time.sleep(1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def crash_when_python_goes_away(rank, tell):
-    """What threads of a library do that still run then."""
-    atexit.register(os.abort)
-    tell(rank)
+from .ranks import crash_when_python_goes_away, fail_in_rank_1, lose_peer_then_die, read, tell_all
 
 
 def is_running(pid):
@@ -119,25 +68,15 @@ def test_a_lost_peer_is_not_taken_for_the_cause(tmp_path):
 def test_they_end_with_the_process_that_began_them(tmp_path):
     program = (
         "from pathlib import Path; from noisyir.engine.processes import run_together\n"
-        "from tests.unit.engine.test_processes import wait_for_ever\n"
+        "from tests.unit.engine.ranks import wait_for_ever\n"
         f"if __name__ == '__main__': run_together(wait_for_ever, 2, (Path({str(tmp_path)!r}),), print)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[3])
-    pids = [_read(tmp_path / f"pid{rank}") for rank in range(2)]
+    pids = [read(tmp_path / f"pid{rank}") for rank in range(2)]
     assert all(map(is_running, pids))
     parent.kill()
     parent.wait()
     until(lambda: not any(map(is_running, pids)))
-
-
-def wait_for_ever(rank, tell, folder):
-    leave_pid(rank, folder)
-    time.sleep(600)
-
-
-def _read(path):
-    until(path.exists)
-    return int(path.read_text())
 
 
 def test_under_torchrun_the_first_process_runs_all_and_takes_the_number_of_processes(monkeypatch, capsys):

@@ -13,7 +13,7 @@ from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
 from tests.chaos.nodes import TwoNodes, small_pieces
 from tests.chaos.world import SMALL, World
-from tests.unit.engine.test_parallel import Watched
+from tests.unit.engine.said import Watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 TIMES = {"report", "audit"}  # stages whose pages hold when they were made

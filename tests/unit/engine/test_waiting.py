@@ -12,6 +12,7 @@ import pytest
 
 from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.engine import locks
 from noisyir.engine.locks import WAIT, held, held_one_of
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
@@ -97,3 +98,16 @@ def test_times_are_read(text: str, seconds: float):
 def test_what_is_no_time_is_refused(text: str):
     with refuses(ConfigError, "base.not_a_duration"):
         seconds_of(text)
+
+
+def test_a_slow_machine_is_no_other_process(tmp_path: Path, monkeypatch):
+    """Who took a lock at once waited for nobody, however late: else --refresh would find a build of nobody's."""
+    take = locks._take
+
+    def slowly(handle, **how) -> bool:
+        time.sleep(2 * locks.ASK_AGAIN)
+        return take(handle, **how)
+
+    monkeypatch.setattr(locks, "_take", slowly)
+    with held(tmp_path / "lock") as waited:
+        assert not waited

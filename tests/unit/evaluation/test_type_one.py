@@ -22,7 +22,7 @@ def by_a_comparison_of_models(values, documents):
     return difference(values[0] - values[1], documents, 0.95)["p_value"]
 
 
-@pytest.mark.parametrize(("queries", "tests"), [(500, 1000), (2000, 500)])
+@pytest.mark.parametrize(("queries", "tests"), [(500, 500), (2000, 250)])
 def test_the_bench_errs_as_often_as_it_says(queries, tests):
     assert keeps_its_level(share_called(tests, by_the_bench, queries=queries, seeds=3), tests)
 
@@ -32,9 +32,9 @@ def test_a_test_that_takes_seeds_for_granted_does_not():
 
 
 def test_questions_of_one_document_are_no_more_than_one_draw():
-    share = partial(share_called, 1000, queries=500, asked_of_each=5)
-    assert keeps_its_level(share(by_the_bench, seeds=5), 1000)
-    assert keeps_its_level(share(by_a_comparison_of_models, seeds=1, spread=0.0), 1000)
+    share = partial(share_called, 500, queries=500, asked_of_each=5)
+    assert keeps_its_level(share(by_the_bench, seeds=5), 500)
+    assert keeps_its_level(share(by_a_comparison_of_models, seeds=1, spread=0.0), 500)
 
 
 @pytest.mark.parametrize("challengers", [1, 4])

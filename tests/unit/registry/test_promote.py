@@ -6,7 +6,7 @@ import shlex
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +46,14 @@ def add(backend: Backend, tmp_path: Path) -> Add:
     client = backend.client
     experiment = backend.experiment_id("noisyir-made")
     client.create_registered_model(NAME)
+    numbers = count(1)
 
     def add(
         mean: float, *, seeds: int = 3, digest: str = "same", values: int = 200, recipe: str = "r", floor: float = 0.0
     ) -> str:
         for seed in range(seeds):
             version = add_one(mean, seed, digest, values, recipe, floor)
+        client.set_registered_model_alias(NAME, "challenger", version)
         return version
 
     def add_one(mean: float, seed: int, digest: str, values: int, recipe: str, floor: float) -> str:
@@ -69,10 +71,8 @@ def add(backend: Backend, tmp_path: Path) -> Add:
         client.log_artifact(run, str(path), PER_QUERY.rpartition("/")[0])
         tags = {"artifact_key": "k", "eval_digest": digest, "nDCG_10": "1.0", "evaluation_run": run}
         tags |= {"system": "npc", "recipe": recipe, "seed": str(seed), "experiment": "made"}
-        version = client.create_model_version(NAME, f"runs:/{run}/model", run, tags).version
-        client.set_model_version_tag(NAME, str(version), "artifact_digest", f"d{version}")
-        client.set_registered_model_alias(NAME, "challenger", str(version))
-        return str(version)
+        tags["artifact_digest"] = f"d{next(numbers)}"
+        return str(client.create_model_version(NAME, f"runs:/{run}/model", run, tags).version)
 
     return add
 
