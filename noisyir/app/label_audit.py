@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.app.audit_folder import CSV, DATA, LOG, MENDED, PAGE, TABLE, data_name, files_of, write_mended
+from noisyir.app.own_data import said_of_length
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
@@ -151,6 +152,7 @@ class Audited:
             f"{pairs:,} {(self.exp.audit or AuditParams()).audited}{once}",
             *([taken] if taken else []),
             *said_of_labels(self.outcome),
+            *([long] if (long := said_of_length(self.outcome)) else []),
         ]
         return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 

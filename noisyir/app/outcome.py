@@ -8,7 +8,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from noisyir.app.console import print_text, results_table, stdout_console
-from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
+from noisyir.app.own_data import doubt_of, recommended, said_of_data, too_small
 from noisyir.app.runs import Outcome
 from noisyir.app.systems import BEST, against_export, first_searchable
 from noisyir.base.command_line import typed_words
@@ -45,8 +45,8 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
         print_text(console, f"\nWARNING     {doubt}")
     _print_tables(console, outcome, store, exp.claims)
     console.print()
-    if held_out := ingest_facts(outcome).get("held_out"):
-        print_text(console, f"{'held out':<11} {held_out}")
+    for name, said in said_of_data(outcome).items():
+        print_text(console, f"{name:<11} {said}")
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:
             console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")

@@ -9,6 +9,8 @@ from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError
 from noisyir.base.pages.cells import percent
+from noisyir.data.passages import LONGEST
+from noisyir.data.stages.chunk import CHUNK
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
@@ -69,7 +71,19 @@ def too_small(outcome: Outcome, queries: int) -> str | None:
     return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 
 
-def ingest_facts(outcome: Outcome) -> dict[str, Any]:
-    """Return the ingest notes; empty if the data was not read."""
+def said_of_data(outcome: Outcome) -> dict[str, str]:
+    """Return the queries that were held out, and what models leave unread, each by its keyword."""
+    said = {"held out": _ingest_facts(outcome).get("held_out"), "unread": said_of_length(outcome)}
+    return {name: text for name, text in said.items() if text}
+
+
+def _ingest_facts(outcome: Outcome) -> dict[str, Any]:
     read = outcome.results.get(INGEST.name)
     return dict(read.meta.notes.get("source", {})) if read else {}
+
+
+def said_of_length(outcome: Outcome) -> str | None:
+    """Return what models leave unread of long documents, with the setting that cuts these; None if nothing."""
+    if (long := _ingest_facts(outcome).get("long_documents")) is None or CHUNK.name in outcome.results:
+        return None
+    return f"of documents longer than {LONGEST} words ({long:,}) models read the beginnings; chunk.words=150 cuts them"

@@ -20,13 +20,12 @@ from noisyir.data.checked_records import (
 )
 from noisyir.data.data_faults import FAULTS, FaultExample, FoundFault
 from noisyir.data.leaks import leaks
-from noisyir.data.passages import number_of_words
+from noisyir.data.passages import LONGEST, is_long
 from noisyir.data.records import Judgement
 
 __all__ = ["FAULTS", "CheckedRecords", "FoundFault", "check"]
 
 SHORTEST = {"documents": 10, "queries": 3}  # characters without spaces
-LONGEST = 500  # words: models read less than half of such a document
 _MANY, _TIMES = 20, 10  # relevant documents of a query, or queries of a document: at least, and times the mean
 _PILE, _LONG = 5, {"characters": 100, "words": 20}  # texts of the greatest length that look cut, and that length
 _OMISSION = re.compile(r"(…|\.\.\.|\[truncated\]|\[…\])\s*$", re.IGNORECASE)
@@ -105,8 +104,7 @@ def _texts(data: CheckedRecords) -> Iterator[FoundFault]:
         yield from findings("texts.lost", lost, len(records), kind=kind)
         marked = [record for record in records if _HTML.search(text_of(record))]
         yield from findings("texts.html", marked, len(records), kind=kind)
-    texts = (record for record in data.documents.values() if len(record.text) > LONGEST)
-    long = [record for record in texts if number_of_words(record.text) > LONGEST]
+    long = [record for record in data.documents.values() if is_long(record.text)]
     yield from findings("texts.long", long, len(data.documents), longest=LONGEST)
     echoes = [pair for pair in data.relevant if len({*data.pair_key(pair)}) == 1]
     yield from findings("texts.echo", echoes, len(data.relevant), lambda pair: _pair_texts(data, pair))

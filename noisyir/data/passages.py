@@ -14,11 +14,12 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 _TERM = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _END = re.compile(r"[.!?…。！？]['\"”’»)\]」』]*$")  # noqa: RUF001
 _PARAGRAPH = re.compile(r"\n\s*\n")
+LONGEST = 500  # words: models read less than half of a longer document
 
 
-def number_of_words(text: str) -> int:
-    """The number of words as `cut` counts them."""
-    return sum(1 for _ in _WORD.finditer(text))
+def is_long(text: str) -> bool:
+    """Whether a document has more than LONGEST words, as `cut` counts them."""
+    return len(text) > 2 * LONGEST and len(_WORD.findall(text)) > LONGEST
 
 
 def cut(text: str, words: int, overlap: int = 0) -> list[str]:

@@ -15,6 +15,7 @@ from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.held_out import Pair, hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.ingesting import IngestedRecords
+from noisyir.data.passages import is_long
 from noisyir.data.row_files import RowFile
 from noisyir.data.settings import GivenFileParams, JudgedPairsParams
 from noisyir.data.spelt import number_in
@@ -30,6 +31,7 @@ def ingest(job: Job[Format]) -> None:
     may_repeat = bool(getattr(source, "repeats_pairs", False))
     checked = IngestedRecords(source.name, job.params, may_repeat=may_repeat)
     texts: dict[str, int] = {}
+    long = 0
     with job.writer("corpus") as out, watched() as so_far:
         for part in checked.documents(source.records()):
             out.append(part)
@@ -37,6 +39,7 @@ def ingest(job: Job[Format]) -> None:
                 done, total = (round(count / 1e6) for count in bytes_read)
                 job.progress(done, total, "MB")
             texts |= _texts_by_id(part) if job.params.hold_out else {}
+            long += sum(map(is_long, part["text"].to_pylist()))
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     job.note("called_wrong", _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance))
@@ -49,8 +52,9 @@ def ingest(job: Job[Format]) -> None:
         raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)
     for name, table in tables.items():
         job.write(name, table)
-    repeated = {"repeated_pairs": checked.repeated} if may_repeat else {}
-    job.note("source", {"name": source.name, **source.facts(), **repeated, **held_out})
+    counts = {"repeated_pairs": checked.repeated} if may_repeat else {}
+    counts |= {"long_documents": long} if long else {}
+    job.note("source", {"name": source.name, **source.facts(), **counts, **held_out})
     job.note("excluded", checked.excluded_counts())
     job.note("result", _sizes(tables["pairs"], tables["queries"]))
     if "train" not in tables["pairs"]["split"].unique().to_pylist():

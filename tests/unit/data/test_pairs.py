@@ -6,11 +6,13 @@ import json
 import random
 from base64 import b64encode
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.app.own_data import said_of_length
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.stages.ingest import INGEST
@@ -104,6 +106,14 @@ def test_quotes_of_a_tsv_are_known_by_a_cell_with_tabs_and_several_lines(ingest)
     rows = "".join(f'{query}\t"{document}"\t{source}\n' for query, document, source in cells)
     tables = ingest(f"query\tdocument\tsource\n{rows}".encode(), "pairs.tsv")
     assert texts(tables) == [(query, document, "train", source) for query, document, source in cells]
+
+
+def test_documents_that_models_do_not_read_whole_are_counted_and_told_unless_they_are_cut(ingest, store):
+    ingest([{"question": "how long?", "answer": "word " * 501}, {"question": "how short?", "answer": "word " * 500}])
+    [read] = [SimpleNamespace(meta=meta) for meta in store.builds.all()]
+    said = said_of_length(SimpleNamespace(results={"ingest": read}))
+    assert said == "of documents longer than 500 words (1) models read the beginnings; chunk.words=150 cuts them"
+    assert said_of_length(SimpleNamespace(results={"ingest": read, "chunk": read})) is None
 
 
 def test_ids_depend_on_the_texts_alone(ingest):
