@@ -25,7 +25,7 @@ _REMEDY = (
 )
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
-ANSWER_SECONDS = "15"  # for the first question, asked four times; a file on its way may take MLflow's two minutes
+ANSWER_SECONDS = "15"  # for the first question, put four times; a file on its way may take MLflow's two minutes
 
 # mlflow reads these on import, so this module is imported first
 for _name, _value in {
@@ -84,8 +84,7 @@ def connect(home: Path) -> Backend:
 
     try:
         home.mkdir(parents=True, exist_ok=True)
-        known = served or (database is not None and database.exists())
-        alone = nullcontext() if known else exclusive(home)  # two processes that migrate one new database break it
+        alone = nullcontext() if served or (database and database.exists()) else exclusive(home)  # one migrates it
         with alone, environment(_TIMEOUT, os.environ.get(_TIMEOUT) or ANSWER_SECONDS):
             if database and not database.exists():
                 make_database(database)

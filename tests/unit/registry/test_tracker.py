@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.registry import open_tracker
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.tracker import Tracker
+from tests.unit.registry.conftest import run_tiny
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +141,18 @@ def test_a_cached_run_imports_no_mlflow_and_creates_nothing(tracked, runs, colle
     assert done.stdout.split(maxsplit=1) == ["0", outcome.facts["registered"] + "\n"]
     client = connect(home).client
     assert len(client.search_runs([runs["demo"].info.experiment_id])) == len(runs)
+
+
+def test_one_stage_again_leaves_a_run_that_names_it_and_one_from_the_store_leaves_none(
+    tracked, collection: Path, tmp_path
+):
+    home = shutil.copytree(tracked[0], tmp_path / "home")
+    client = connect(home).client
+    before = client.search_runs(["1"])
+    for refresh in ((), ("compare",)):
+        run_tiny(home, collection, only="compare", refresh=refresh)
+    new = [one for one in client.search_runs(["1"]) if one.info.run_id not in {old.info.run_id for old in before}]
+    assert sorted(one.info.run_name for one in new) == ["compare", "demo · compare"]
 
 
 def test_telemetry_is_off_and_stdout_stays_clean(migrated: Path):
