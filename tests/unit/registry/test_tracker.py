@@ -119,7 +119,10 @@ def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     }
     for row in rows:
         assert parent.data.metrics[f"{row['system']}.{row['measure'].replace('@', '_')}"] == row["mean"]
-    assert "**npc** (this model)" in parent.data.tags["mlflow.note.content"]
+    note = parent.data.tags["mlflow.note.content"]
+    assert "**npc** (this model)" in note and note.startswith("demo: "), "MLflow's lists show its first line as it is"
+    source = store.builds.of_key("ingest", outcome.results["ingest"].meta.key)[0].raw["source"]
+    assert f"{Path(runs['ingest'].data.params['path']).name}, digest {source[:12]}: " in note
     files = [item.path for item in connect(home).client.list_artifacts(parent.info.run_id, "report")]
     assert "report/report.html" in files
 
