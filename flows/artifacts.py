@@ -74,7 +74,8 @@ def fails_in_words(run: Callable[P, Outcome]) -> Callable[P, Outcome]:
             return run(*args, **kwargs)
         except Exception as error:
             ours = isinstance(error, NoisyirError)  # which says its cure itself
-            said = f"{failed_step(error) or 'before any stage'}: {one_line(error)}{'' if ours else _AGAIN}"
+            step = failed_step(error) or "before any stage"
+            said = f"{step}: {one_line(error).removeprefix(f'stage {step}: ')}{'' if ours else _AGAIN}"
             get_run_logger().error(said, exc_info=None if ours else error)
             return cast("Outcome", Failed(message=said, data=error))
 
@@ -120,13 +121,15 @@ def show(outcome: Outcome, store: Store) -> None:
     )
     if comparison := outcome.kept.get("comparison"):
         table = summary_rows(store.builds.table(comparison))
-        create_markdown_artifact(key="evaluation", markdown=f"{markdown_table(table, left=1)}\n{_facts(outcome)}")
+        shown = f"{markdown_table(table, left=1)}\n{_facts(outcome)}"
+        create_markdown_artifact(shown, key="evaluation", description=f"{outcome.experiment}: its systems by quality")
     if report := outcome.kept.get("report"):
         html = (store.builds.folder(report) / "report.html").read_text(encoding="utf-8")
         if chart := first_chart(html):
             create_image_artifact(chart, key="chart", description=f"{outcome.experiment}: the report's first chart")
     if page := outcome.facts.get("mlflow_page"):
-        create_link_artifact(key="mlflow", link=page, link_text="the run in MLflow, with its report")
+        about_it = f"{outcome.experiment}: settings, curves and report"
+        create_link_artifact(page, "the run in MLflow, with its report", key="mlflow", description=about_it)
 
 
 def first_chart(page: str) -> str | None:

@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome, ProgressFile
+from noisyir.base.command_line import typed_words
 from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.engine.observe import ObserverGroup
 from noisyir.engine.plan import Choice, RunStep
@@ -67,6 +68,20 @@ def tag_flow_run(tracker: Tracker) -> None:
         tracker.tag("flow_run_url", page)
 
 
+@contextmanager
+def _typed(choice: Choice) -> Iterator[None]:
+    """Have the run's record name the command that does the same as this flow run, unless one was typed."""
+    given, words = flow_run.parameters, typed_words.get()
+    if not words and isinstance(given["experiment"], str):
+        only = ("--only", choice.only) if choice.only else ()
+        words = ("run", given["experiment"], *given.get("overrides", ()), *only)
+    token = typed_words.set(words)
+    try:
+        yield
+    finally:
+        typed_words.reset(token)
+
+
 def writable_store(url: str | None) -> Store:
     """The store of a flow's parameters.  StoreError when nothing can be written there."""
     artifacts = open_store(url)
@@ -117,7 +132,10 @@ def run_in_flow(
     patience = pools.patience_seconds if pools.elsewhere else None  # servers may be starting, too
     made = partial(open_tracker, experiment=exp, home=artifacts.home, patience=patience)
     tracker, observer = watchers() or (made(), Observer())
-    with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step:
+    with (
+        _typed(choice),
+        stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step,
+    ):
         outcome = runs.run_experiment(
             exp,
             choice,

@@ -26,7 +26,11 @@ from noisyir.tasks.dispatch import Pools
 NEVERTHELESS = "with register_if=always it is registered, and the gate decides"
 
 
-@flow(name="nightly", flow_run_name=run_name, persist_result=False)
+def _night_of() -> str:
+    return f"night of {run_name().partition(':')[0]}"
+
+
+@flow(name="nightly", flow_run_name=_night_of, persist_result=False)
 @fails_in_words
 def nightly(
     experiment: str,

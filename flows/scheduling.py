@@ -50,8 +50,10 @@ def schedule(
     environment: str | None,
     overrides: tuple[str, ...],
     night: Mapping[str, Any],
-) -> str:
-    """Deploy the nightly of an experiment, and return the deployment's name; the same call again changes it.
+) -> tuple[str, str]:
+    """Deploy the nightly of an experiment; the same call again changes it.
+
+    Returns the deployment's name and, if somebody paused its schedule, the command that resumes it: it stays paused.
 
     night: further parameters of the flow.
 
@@ -71,11 +73,12 @@ def schedule(
                 f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
             )
         _refuse_other(client, f"{nightly.name}/{name}", place, overrides, removal(experiment, environment, overrides))
+        resume = _resume(client, f"{nightly.name}/{name}")
         if variable := night.get("variable"):
             experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
         deployment = nightly.to_deployment(
             name,
-            schedule=Cron(cron, timezone=timezone, slug=SLUG),
+            schedule=Cron(cron, timezone=timezone, slug=SLUG, active=not resume),
             parameters={
                 "experiment": place,
                 "overrides": overrides,
@@ -90,7 +93,7 @@ def schedule(
         )
         assert isinstance(deployment, RunnerDeployment)  # and no coroutine, because this is no async function
         deployment.apply(work_pool_name=POOL)
-    return f"{nightly.name}/{name}"
+    return f"{nightly.name}/{name}", resume
 
 
 def unschedule(experiment: str, *, environment: str | None, overrides: tuple[str, ...] = ()) -> str:
@@ -150,6 +153,15 @@ def _refuse_other(client: SyncPrefectClient, name: str, place: str, overrides: t
         if (other, names) != (place, _names_in(overrides)):
             trains = " ".join([str(other), *names])
             raise ConfigError(f"{name} trains {trains}: give this one another name, or remove that first: {command}")
+
+
+def _resume(client: SyncPrefectClient, name: str) -> str:
+    """The command that resumes a deployment's schedule, if somebody paused it; else nothing."""
+    with suppress(ObjectNotFound):
+        for schedule in client.read_deployment_by_name(name).schedules:
+            if not schedule.active:
+                return shlex.join(["prefect", "deployment", "schedule", "resume", name, str(schedule.id)])
+    return ""
 
 
 @contextmanager

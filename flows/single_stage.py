@@ -6,13 +6,13 @@ from prefect.runtime import flow_run
 from noisyir.app.runs import Outcome
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.flows.experiment import load, run_in_flow
+from noisyir.flows.experiment import load, run_in_flow, run_name
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.tasks.dispatch import Pools
 
 
 def _run_name() -> str:
-    return str(flow_run.parameters["stage"])
+    return f"{run_name().partition(':')[0]}: {flow_run.parameters['stage']}"
 
 
 @flow(name="single_stage", flow_run_name=_run_name, persist_result=False)

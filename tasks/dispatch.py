@@ -238,6 +238,7 @@ class Dispatch:
             "store": self.store.url,
             "runtime": alone.model_dump(mode="json"),
             "parent": self.tracker.tags.get("flow_run"),
+            "run": current_run.get(),
             "mlflow_run": self.tracker.run_id(),
         }
 

@@ -45,8 +45,7 @@ class StageTasks:
 
         def call(inputs: Inputs, refresh: bool) -> Result:
             both = ObserverGroup([self.observer, PrefectObserver()])
-            with log_context(step=step.name, key=step.key):
-                return self.run(step, inputs, refresh, store=self.store, observer=both)
+            return self.run(step, inputs, refresh, store=self.store, observer=both)
 
         return self.run_task(step, call, inputs, refresh)
 
@@ -56,7 +55,8 @@ class StageTasks:
         implied = set[str]().union(*(self._behind[name] for name in needed))
         before = [self._states[name] for name in sorted(needed - implied)]
         self._behind[step.name] = needed | implied
-        state = as_task(step, call, retries)(inputs, refresh, wait_for=before, return_state=True)
+        with log_context(step=step.name, key=step.key):
+            state = as_task(step, call, retries)(inputs, refresh, wait_for=before, return_state=True)
         self._states[step.name] = state
         return state.result()
 

@@ -83,7 +83,7 @@ def _files(url: str) -> FileSource:
             for path in found:
                 refuse_special(Path(path))
         start = 0 if single else len(root.rstrip("/")) + 1
-        paths = {_name_in(path, start, single=single): path for path in found}
+        paths = {at.partition("?")[0].rstrip("/").rpartition("/")[2] if single else at[start:]: at for at in found}
         sizes = {name: int(fs.size(path) or 0) for name, path in paths.items() if not _is_hidden(name)}
     except ImportError as error:
         raise MissingPackageError("app.fetching_needs", url=url, one_line=one_line(error)) from error
@@ -144,7 +144,3 @@ def _is_of_model(name: str) -> bool:
 
 def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
-
-
-def _name_in(path: str, start: int, *, single: bool) -> str:
-    return path.partition("?")[0].rstrip("/").rpartition("/")[2] if single else path[start:]

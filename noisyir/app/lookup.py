@@ -19,7 +19,7 @@ _ELSEWHERE = " (nothing has run in this store: change to the folder of the run, 
 
 
 def find_build(store: Store, name: str) -> Meta:
-    """The build called `name`: a stage (newest build), the start of a key, or an experiment (its model).
+    """The build called `name`: a stage or a step (newest build), the start of a key, or an experiment (its model).
 
     Raises:
         StoreError: If nothing, or more than one key, matches.
@@ -27,8 +27,9 @@ def find_build(store: Store, name: str) -> Meta:
     builds = store.builds.all()
     if of_stage := [meta for meta in builds if meta.stage == name]:
         return of_stage[-1]
-    if (kept := kept_by_run(store, name, "model")) is not None:
-        return kept
+    of_step = (built(store, run["steps"].get(name)) for run in store.runs.all())
+    if made := kept_by_run(store, name, "model") or next(filter(None, of_step), None):
+        return made
     with_key = {meta.key: meta for meta in builds if meta.key.startswith(name.split("/")[-1])}
     if len(with_key) == 1:
         return next(iter(with_key.values()))
@@ -182,25 +183,19 @@ def command_for(store: Store, folder: str) -> str | None:
 
 def whole_command(store: Store, name: str) -> str:
     """The command that runs an experiment to its end, as last typed or by its name."""
-    return _typed(store, experiments.name_of(name)) or f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
+    for run in store.runs.all():
+        line = run.get("command") or ""
+        if run["experiment"] == experiments.name_of(name) and line.startswith("noisyir run "):
+            return re.sub(r" --(to|only)[= ]\S+", "", line)
+    return f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
 
 
 def command_of_version(store: Store, tags: Mapping[str, str]) -> str:
-    """The command that makes a registered version again, as typed when it was made, or else with its seed."""
-    name = tags.get("experiment", "EXPERIMENT")
-    if made := _typed(store, name, tags.get("artifact_key")):
-        return made
-    command = re.sub(r" seed=\S+", "", whole_command(store, tags.get("run_as", name)))
+    """The command that made a registered version, or else its experiment's with its seed."""
+    if "command" in tags:
+        return tags["command"]
+    command = re.sub(r" seed=\S+", "", whole_command(store, tags.get("run_as", tags.get("experiment", "EXPERIMENT"))))
     return f"{command} seed={tags['seed']}" if "seed" in tags else command
-
-
-def _typed(store: Store, experiment: str, key: str | None = None) -> str | None:
-    """The newest command that ran an experiment, or its step of this key, without --to and --only."""
-    for run in store.runs.all():
-        line, keys = run.get("command") or "", {step["key"] for step in run["steps"].values()}
-        if run["experiment"] == experiment and line.startswith("noisyir run ") and (key is None or key in keys):
-            return re.sub(r" --(to|only)[= ]\S+", "", line)
-    return None
 
 
 def folders_of(run: Mapping[str, Any]) -> set[str]:

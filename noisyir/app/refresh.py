@@ -106,9 +106,7 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
 def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
     """Return the build to refresh: the newest, or the one preceding these very documents if nothing is new."""
     joined = store.builds.meta(newest.corpus)
-    if newest.index.stage != EXTEND_INDEX.name or joined.stage != JOIN_CORPUS.name:
-        return newest
-    if {name: value for name, value in joined.inputs.items() if isinstance(value, str)} != raw:
+    if (newest.index.stage, joined.stage, joined.raw) != (EXTEND_INDEX.name, JOIN_CORPUS.name, raw):
         return newest
     index, vectors = (dict(meta.input_refs())["earlier"] for meta in (newest.index, newest.vectors))
     return Indexed(store.builds.meta(index), store.builds.meta(vectors))

@@ -175,6 +175,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
     preflight = Preflight(plan, choice, store, runtime, execution.elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     current_run.set(record.id)
+    tracker.tags.update({of: said for of, said in {"command": record.command, "only": choice.only}.items() if said})
     run_needs.set(cache(partial(needs_of_plan, plan, choice, store, name)))
     # who finds the run's lock free knows that a run that has no end was killed
     with store.locks.in_use(), store.locks.held(RUN_LOCK, record.id):
@@ -229,6 +230,11 @@ class _Record:
         """The record's name, and the run's in every log line."""
         return self.store.runs.new_id(self.name, self.began)
 
+    @cached_property
+    def command(self) -> str | None:
+        """The command that was typed; None in Python."""
+        return without_password(shlex.join(["noisyir", *typed_words.get()])) if typed_words.get() else None
+
     def write(
         self, status: str, results: Mapping[str, Result], facts: Mapping[str, str], failed_in: str | None = None
     ) -> None:
@@ -238,7 +244,7 @@ class _Record:
             {
                 "id": self.id,
                 "experiment": self.name,
-                "command": without_password(shlex.join(["noisyir", *words])) if (words := typed_words.get()) else None,
+                "command": self.command,
                 "settings": self.settings.model_dump(mode="json"),
                 "status": status,
                 "began": self.began.isoformat(),

@@ -82,6 +82,11 @@ class Meta:
             yield from _refs_in(name, value)
 
     @property
+    def raw(self) -> dict[str, str]:
+        """Digests of the raw inputs, by name."""
+        return {name: value for name, value in self.inputs.items() if isinstance(value, str)}
+
+    @property
     def folder(self) -> str:
         """Folder of the build relative to the store's root."""
         return f"{self.stage}/{self.key}/{self.build}"

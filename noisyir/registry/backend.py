@@ -3,7 +3,7 @@
 import os
 import shlex
 import sqlite3
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,9 @@ _REMEDY = (
     "put a backup of it back, or begin an empty registry (trained models stay in the store) with: mv {0} {0}.damaged; "
     "--no-track runs without it"
 )
+
+_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
+ANSWER_SECONDS = "15"  # for the first question, put four times; a file on its way may take MLflow's two minutes
 
 # mlflow reads these on import, so this module is imported first
 for _name, _value in {
@@ -81,7 +84,8 @@ def connect(home: Path) -> Backend:
 
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with exclusive(home):  # two processes that migrate one new database break it
+        alone = nullcontext() if served or (database and database.exists()) else exclusive(home)  # one migrates it
+        with alone, environment(_TIMEOUT, os.environ.get(_TIMEOUT) or ANSWER_SECONDS):
             if database and not database.exists():
                 make_database(database)
             client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)

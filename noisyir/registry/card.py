@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from noisyir import __version__
 from noisyir.base.pages.cells import markdown_table, percent
+from noisyir.base.settings import places_of
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
@@ -133,7 +135,7 @@ model = mlflow.pyfunc.load_model("{uri}")
 
 
 def _heading(exp: Experiment) -> str:
-    return f"**{exp.name}** {exp.description}".strip()
+    return f"{exp.name}: {exp.description}".removesuffix(": ")
 
 
 def _tags(
@@ -159,7 +161,8 @@ def _data(exp: Experiment, store: Store, model: Ref) -> str:
     if not (data := sources.get("ingest")):
         return f"{exp.data.kind}."
     rows = ", ".join(f"{c.rows:,} {name}" for name, c in data.artifacts.items() if c.rows and name != "excluded")
-    return f"{exp.data.kind}: {rows}."
+    files = ", ".join(Path(place).name for _, place in places_of(exp.data)) or exp.data.kind
+    return f"{files}, digest {', '.join(digest[:12] for digest in data.raw.values())}: {rows}."
 
 
 def noise_story(

@@ -94,10 +94,7 @@ def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
 
 def recipe(exp: Experiment, store: Store, model: Ref) -> str:
     """A digest of all that decides the model but the seed: settings, raw data, and versions of stages."""
-    sources = sorted(
-        [meta.stage, meta.version, {name: value for name, value in meta.inputs.items() if isinstance(value, str)}]
-        for meta in lineage(store, [model])
-    )
+    sources = sorted([meta.stage, meta.version, meta.raw] for meta in lineage(store, [model]))
     settings = {name: value for name, value in _settings(exp).items() if name not in _NO_PART}
     unique = [source for number, source in enumerate(sources) if source not in sources[:number]]
     return json_digest({"settings": settings, "sources": unique})

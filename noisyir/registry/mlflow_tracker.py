@@ -68,7 +68,8 @@ class MlflowTracker(StageRuns):
     @cached_property
     def parent(self) -> str:
         """The run's id; reading it creates the run."""
-        run = self._client.create_run(self.experiment_id, run_name=self.experiment.name, tags=self._common_tags)
+        name = " · ".join(filter(None, (self.experiment.name, self.tags.get("only"))))
+        run = self._client.create_run(self.experiment_id, run_name=name, tags=self._common_tags)
         self._log_params(run.info.run_id, self.experiment.model_dump(mode="json"))
         return str(run.info.run_id)
 
@@ -88,8 +89,8 @@ class MlflowTracker(StageRuns):
             self._fail(self.parent, error)
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """Keep measures and report in the parent run, and register the models."""
-        return self._conclude(store, results) or {}
+        """Keep measures and report in the parent run, and register the models; without results or a run do nothing."""
+        return (self._conclude(store, results) or {}) if results or self.run_id(begin=False) else {}
 
     @unless_lost
     def _conclude(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:

@@ -125,7 +125,9 @@ class StageRuns(Tracker, ABC):
             if contents.rows is not None:
                 self._add(run_id, f"rows.{name}", contents.rows)
         self._send(run_id, tags)
-        self._client.log_inputs(run_id, datasets=_datasets(meta))
+        inputs = [dataset(name, digest, meta.stage, "raw") for name, digest in meta.raw.items()]
+        inputs += [dataset(name, ref.digest, meta.stage, path=ref.path) for name, ref in meta.input_refs()]
+        self._client.log_inputs(run_id, datasets=inputs)
         self._client.set_terminated(run_id, "FINISHED")
 
     def failed(self, step: "Step", error: BaseException) -> None:
@@ -155,8 +157,7 @@ class StageRuns(Tracker, ABC):
 
     @property
     def _common_tags(self) -> dict[str, str]:
-        commit = git_commit()
-        return self.tags | ({"git_commit": commit} if commit else {})
+        return self.tags | ({"git_commit": commit} if (commit := git_commit()) else {})
 
     def _log_params(self, run_id: str, settings: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
@@ -205,13 +206,6 @@ class JoinedRun(StageRuns):
     def experiment_id(self) -> str:
         """The experiment of that run."""
         return str(self._client.get_run(self._run_id).info.experiment_id)
-
-
-def _datasets(meta: Meta) -> "list[DatasetInput]":
-    raw = [(name, value) for name, value in meta.inputs.items() if isinstance(value, str)]
-    return [dataset(name, digest, meta.stage, "raw") for name, digest in raw] + [
-        dataset(name, ref.digest, meta.stage, path=ref.path) for name, ref in meta.input_refs()
-    ]
 
 
 def dataset(name: str, digest: str, context: str, source: str = "noisyir", **place: str) -> "DatasetInput":

@@ -213,10 +213,12 @@ def test_show_page_gives_the_newest_page(monkeypatch, here, finished):
     assert lost.returncode == 1 and "experiments that have run: demo" in lost.stderr
 
 
-def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, tmp_path: Path):
+def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, collection, tmp_path: Path):
     home, _ = finished
     assert "sha256" not in here(home, "show", "ingest").stderr
-    assert "raw input" in here(home, "show", "demo", "--trace").stdout
+    shown = here(home, "show", "demo", "--trace").stdout
+    assert f"of {collection} (raw input)" in " ".join(shown.replace("│", " ").split())
+    assert here(home, "show", "train_dpr@dpr", "--json").stdout == here(home, "show", "train_dpr", "--json").stdout
     found = json.loads(here(home, "search", "demo", "galaxy telescope word2", "-k", "3", "--json").stdout)
     assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
     nothing = here(home, "search", "demo:bm25", "zzzz")

@@ -1,5 +1,6 @@
 """Stages sent to another pool: by whom they are run, what comes back, and what is said when nobody can run them."""
 
+import shlex
 from pathlib import Path
 from uuid import UUID
 
@@ -9,6 +10,8 @@ from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.engine.known_stages import stage_named
 from noisyir.engine.plan import failed_step
 from noisyir.engine.store import Store
+from noisyir.methods import experiments
+from noisyir.methods.plans.planning import pipeline_of
 from noisyir.registry.backend import connect
 from tests.flows.graph import arrows, nodes_of
 from tests.flows.test_bench_command import SUITE
@@ -168,10 +171,29 @@ def test_a_missing_deployment_is_said(home: Path):
 
 
 def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
+    from prefect import get_client
+
     from noisyir.flows.single_stage import single_stage
 
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     store = Store(tmp_path / "store", home=tmp_path)
     single_stage("demo", "ingest", overrides=settings(home), store=store.url)
-    single_stage("demo", "corrupt", overrides=settings(home), store=store.url, refresh=True)
+    again = single_stage("demo", "corrupt", settings(home), refresh=True, store=store.url, return_state=True)
+    with get_client(sync_client=True) as client:
+        assert client.read_flow_run(again.state_details.flow_run_id).name == "demo: corrupt"
     assert [list(one["steps"]) for one in store.runs.all()] == [["corrupt"], ["ingest"]]
+    typed = ("noisyir", "run", "demo", *settings(home), "--only")
+    assert [tuple(shlex.split(one["command"])) for one in store.runs.all()] == [(*typed, "corrupt"), (*typed, "ingest")]
+
+
+def test_a_child_tells_its_progress_in_the_run_that_sent_it(home: Path, tmp_path: Path, monkeypatch):
+    from noisyir.flows.dispatched_step import dispatched_step
+    from noisyir.training.launch import SerializedStep
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    store = Store(tmp_path / "store", home=tmp_path)
+    first = pipeline_of(experiments.load("demo", settings(home))).steps[0]
+    sent = SerializedStep.of(first, first.inputs).model_dump(mode="json")  # as parameters travel
+    store.runs.record("the-sender", {})
+    dispatched_step((sent,), store=store.url, run="the-sender")
+    assert store.runs.progress("the-sender")["step"] == first.name == "ingest"

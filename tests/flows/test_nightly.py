@@ -36,6 +36,7 @@ def test_a_night_trains_what_its_gate_wants_and_the_first_model_becomes_champion
     assert version.tags["seed"] == "5" and "noisyir-retriever v1 refused" in state.message  # BM25 is perfect there
     with get_client(sync_client=True) as client:
         trained = client.read_flow_run(version.tags["flow_run"])
+        assert client.read_flow_run(state.state_details.flow_run_id).name == "night of demo"
     assert trained.parent_task_run_id and "noisyir" in trained.tags, "else it stays Running when the night is killed"
 
 

@@ -53,6 +53,12 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         assert {"noisyir", "scheduled"} <= set(found.tags) and found.work_queue_name == "scheduled"
         assert found.entrypoint == "noisyir.flows.nightly.nightly"
         assert "gate        promotes nothing" in capsys.readouterr().out
+        client.update_deployment_schedule(found.id, schedule.id, active=False)  # as Prefect's page does
+        assert cli.main(["schedule", str(path), "seed=7"]) == 0
+        resume = f"prefect deployment schedule resume 'nightly/my pairs' {schedule.id}"
+        assert f"0 2 * * * UTC; still paused: {resume}\n" in capsys.readouterr().out
+        (schedule,) = client.read_deployment_by_name("nightly/my pairs").schedules
+        assert schedule.schedule.cron == "0 2 * * *" and not schedule.active
         assert cli.main(["schedule", str(path), "data.promotion_share=0.5", "--environment", "staging"]) == 0
         said = capsys.readouterr().out
         assert "promotes nothing" not in said

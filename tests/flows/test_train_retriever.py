@@ -126,7 +126,9 @@ def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
     outcome, tracker = first
     with get_client(sync_client=True) as client:
         chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[tracker.flow_run]))
-        found = {artifact.key: artifact.data for artifact in client.read_artifacts(artifact_filter=chosen)}
+        artifacts = client.read_artifacts(artifact_filter=chosen)
+    assert all(artifact.description for artifact in artifacts), "what Prefect's page shows of each in its list"
+    found = {artifact.key: artifact.data for artifact in artifacts}
     stages = {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
     assert {key for key in found if not key.endswith("-progress")} == stages | {"stages", "evaluation", "chart"}
     picture = b64decode(found["chart"].partition("base64,")[2]).decode()
@@ -270,5 +272,6 @@ def test_the_command_line_needs_no_server_and_prints_only_its_own(prefect_databa
     with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
         rows = database.execute("select name, state_name from task_run order by start_time").fetchall()
         lines = database.execute("select count(*) from log where message like 'built %'").fetchone()[0]
+        ends = database.execute("select message from log where message like 'Finished in%step=%'").fetchall()
     assert rows == [("ingest", "Completed"), ("corrupt", "Completed")]
-    assert lines == 2
+    assert lines == 2 and [re.findall(r"step=(\w+)", end) for (end,) in ends] == [["ingest"], ["corrupt"]]

@@ -17,7 +17,7 @@ def run(
     timezone: Annotated[str | None, option("ZONE", "of the time, such as Europe/Vienna (default UTC)")] = None,
     environment: Annotated[str | None, option("NAME", "a further deployment, such as staging")] = None,
     variable: Annotated[str | None, option("NAME", "a Prefect Variable that lists settings, read each night")] = None,
-    min_seeds: Annotated[int, option("N", "seeds that are trained each night, which the gate tests (default 3)")] = 3,
+    min_seeds: Annotated[int, option("N", "seeds that are trained each night, which the gate tests")] = 3,
     fail_on: Annotated[str | None, option("NAME,..", "do not train on data with these faults, as of check")] = None,
     ask_above: Annotated[float | None, option("E", "ask a person if more than the share E may be wrong")] = None,
     remove: Annotated[bool, flag("--remove", "remove the schedule and its deployment")] = False,
@@ -43,8 +43,8 @@ def run(
     faults = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
     night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}, "variable": variable}
     when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "night": night}
-    name = flows.schedule(experiment, when, overrides=settings, **how)
-    print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
+    name, resume = flows.schedule(experiment, when, overrides=settings, **how)
+    print(f"scheduled   {name}  {when} {timezone or 'UTC'}{resume and f'; still paused: {resume}'}")
     if not experiments.load(experiment, settings).data.promotion_share:
         print("gate        promotes nothing without queries for it: data.promotion_share=0.5 draws them")
     print(f"now         prefect deployment run {shlex.quote(name)}")

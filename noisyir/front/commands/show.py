@@ -95,8 +95,6 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
     out.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
     _section(out, "in its key", _in_key(meta))
     _section(out, "settings", {name: str(value) for name, value in meta.params.items()})
-    _section(out, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()})
-    _section(out, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
     _section(out, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():
         size = file_size(sum(size for size, _ in contents.files.values()))
@@ -114,7 +112,7 @@ def _in_key(meta: Meta) -> dict[str, str]:
     chosen = {f"setting {name}": str(value) for name, value in flat(meta.in_key).items()}
     seed = {} if meta.seed is None else {"seed": str(meta.seed)}
     inputs = {f"input {name}": f"{ref.stage} {ref.key[:12]} {ref.artifact}" for name, ref in meta.input_refs()}
-    raw = {f"raw input {name}": value[:12] for name, value in meta.inputs.items() if isinstance(value, str)}
+    raw = {f"raw input {name}": f"{digest[:12]} {_place(meta)}" for name, digest in meta.raw.items()}
     return {"stage": f"{meta.stage}, version {meta.version}", **chosen, **seed, **inputs, **raw}
 
 
@@ -164,9 +162,10 @@ def _show_trace(store: Store, name: str, *, as_json: bool) -> int:
 
 
 def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
-    for name, value in meta.inputs.items():
-        if isinstance(value, str):
-            tree.add(f"[dim]{name}[/] {value}  [dim](raw input)[/]")
+    from rich.markup import escape
+
+    for name, digest in meta.raw.items():
+        tree.add(f"[dim]{name}[/] {digest.removeprefix('sha256:')[:12]} {escape(_place(meta))} [dim](raw input)[/]")
     for name, ref in meta.input_refs():
         source = store.builds.meta(ref)
         above = source.build in seen
@@ -175,6 +174,12 @@ def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
             continue
         seen.add(source.build)
         _grow(branch, store, source, seen)
+
+
+def _place(meta: Meta) -> str:
+    """The file or the weights from outside the store, as a build's settings name them."""
+    place = meta.params.get("path") or meta.params.get("weights")
+    return f"of {place}" if place else ""
 
 
 def _label(meta: Meta) -> str:

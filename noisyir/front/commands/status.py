@@ -139,7 +139,8 @@ def _what_failed(state: RunState) -> str:
         return "its process is gone, killed or out of memory, before the run ended"
     if state.state == "unregistered":
         return "all is done, but MLflow was lost before its models were registered"
-    return f"in {state.failed_in}: {state.error}" if state.failed_in else str(state.error)
+    said = str(state.error).removeprefix(f"stage {state.failed_in}: ")
+    return f"in {state.failed_in}: {said}" if state.failed_in else said
 
 
 def _log(state: RunState) -> str:
@@ -154,8 +155,7 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     from noisyir.engine.runtime import default_home
 
     home = default_home()
-    tracked = bool(os.environ.get("MLFLOW_TRACKING_URI")) or (home / "mlflow.db").exists()
-    if not tracked or find_spec("mlflow") is None:
+    if not (os.environ.get("MLFLOW_TRACKING_URI") or (home / "mlflow.db").exists()) or find_spec("mlflow") is None:
         return [], None
     from noisyir.registry.standing import standing
 
@@ -173,11 +173,8 @@ def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
-        told = [f"{_measure(name)} {found[name]:.3f}" for name in means[:1]]
-        if verbose:
-            told = [
-                f"{_measure(n)} {found[n]:.3f} \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means
-            ]
+        ends = {n: f" \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means if verbose}
+        told = [f"{_measure(n)} {found[n]:.3f}{ends.get(n, '')}" for n in (means if verbose else means[:1])]
         alias = model["alias"] if model["name"] in champions else f"{model['alias']}; no champion"
         rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), alias])
     return rows

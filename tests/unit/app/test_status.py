@@ -1,5 +1,6 @@
 """What ran lately: states of runs, of which some were killed, and how often stages were reused."""
 
+import errno
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 from noisyir.app.runs import Execution, UnregisteredError, run_experiment
 from noisyir.app.status import RunState, hours_ago, run_states, stage_rates
 from noisyir.base.artifact import Artifact
-from noisyir.base.errors import DataError
+from noisyir.base.errors import DataError, StoreError
 from noisyir.base.settings import Params
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
@@ -270,3 +271,16 @@ def test_the_last_word_of_a_killed_run_goes_with_the_next_run_and_that_of_one_el
     run(store)
     assert [path.name for path in runs.glob("*.now")] == ["r9.now"]
     assert [state.state for state in run_states(store, HOST, hours_ago(1))] == ["done", "killed"]
+
+
+def test_a_step_that_failed_is_named_once(store: Store, capsys, monkeypatch):
+    from noisyir.methods import experiments
+
+    def page(job: Job[Params]) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("NOISYIR_HOME", str(store.home))
+    with pytest.raises(StoreError, match=r"^stage pages: the disk is full"):
+        run_experiment(experiments.load("demo"), Choice(), Execution(store=store), lambda _: plan_of(page))
+    status_command(hours=1.0, store=store.url)
+    assert ": in pages: the disk is full" in " ".join(capsys.readouterr().out.split())

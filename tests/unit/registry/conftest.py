@@ -47,11 +47,13 @@ def tiny_experiment(collection: Path, *overrides: str) -> Experiment:
     )
 
 
-def run_tiny(home: Path, collection: Path, *overrides: str, refresh: tuple[str, ...] = ()) -> Outcome:
+def run_tiny(
+    home: Path, collection: Path, *overrides: str, refresh: tuple[str, ...] = (), only: str | None = None
+) -> Outcome:
     exp = tiny_experiment(collection, *overrides)
     return run_experiment(
         exp,
-        Choice(refresh=refresh),
+        Choice(only=only, refresh=refresh),
         Execution(
             store=Store(home / "store", home=home),
             runtime=Runtime(device="cpu"),

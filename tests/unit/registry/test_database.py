@@ -1,15 +1,19 @@
 """A tracking database that is damaged or was emptied is told of, and what the message advises helps."""
 
+import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from noisyir.base.errors import ConfigError
-from noisyir.registry.backend import check_embedded, connect
+from noisyir.registry import backend
+from noisyir.registry.backend import check_embedded, connect, exclusive
+from tests.refusals import refuses
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +51,20 @@ def test_a_sound_database_and_none_are_fine(tmp_path: Path, sound: bytes):
     check_embedded(tmp_path)
     (tmp_path / "mlflow.db").write_bytes(sound)
     check_embedded(tmp_path)
+
+
+def test_a_database_that_is_there_opens_while_a_run_registers(tmp_path: Path, sound: bytes, monkeypatch):
+    monkeypatch.setenv("NOISYIR_WAIT", "1s")  # whoever waits for the lock fails
+    (tmp_path / "mlflow.db").write_bytes(sound)
+    with exclusive(tmp_path):
+        assert connect(tmp_path).client.get_experiment_by_name("kept") is not None
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(backend, "ANSWER_SECONDS", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with refuses(ConfigError, "registry.cannot_open_mlflow"):
+            connect(tmp_path)
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from noisyir.registry import open_tracker
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.tracker import Tracker
 from tests.local import free_port
+from tests.unit.registry.conftest import run_tiny
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,10 @@ def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     }
     for row in rows:
         assert parent.data.metrics[f"{row['system']}.{row['measure'].replace('@', '_')}"] == row["mean"]
-    assert "**npc** (this model)" in parent.data.tags["mlflow.note.content"]
+    note = parent.data.tags["mlflow.note.content"]
+    assert "**npc** (this model)" in note and note.startswith("demo: "), "MLflow's lists show its first line as it is"
+    source = store.builds.of_key("ingest", outcome.results["ingest"].meta.key)[0].raw["source"]
+    assert f"{Path(runs['ingest'].data.params['path']).name}, digest {source[:12]}: " in note
     files = [item.path for item in connect(home).client.list_artifacts(parent.info.run_id, "report")]
     assert "report/report.html" in files
 
@@ -139,6 +144,18 @@ def test_a_cached_run_imports_no_mlflow_and_creates_nothing(tracked, runs, colle
     assert done.stdout.split(maxsplit=1) == ["0", outcome.facts["registered"] + "\n"]
     client = connect(home).client
     assert len(client.search_runs([runs["demo"].info.experiment_id])) == len(runs)
+
+
+def test_one_stage_again_leaves_a_run_that_names_it_and_one_from_the_store_leaves_none(
+    tracked, collection: Path, tmp_path
+):
+    home = shutil.copytree(tracked[0], tmp_path / "home")
+    client = connect(home).client
+    before = client.search_runs(["1"])
+    for refresh in ((), ("compare",)):
+        run_tiny(home, collection, only="compare", refresh=refresh)
+    new = [one for one in client.search_runs(["1"]) if one.info.run_id not in {old.info.run_id for old in before}]
+    assert sorted(one.info.run_name for one in new) == ["compare", "demo · compare"]
 
 
 def test_telemetry_is_off_and_stdout_stays_clean(migrated: Path):
