@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain, islice
@@ -112,7 +113,8 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
         text = _UNFINISHED.sub("", text)
     quoted, rest = _QUOTED.findall(text), _QUOTED.sub("", text)
     if '"' in rest:
-        whole, plain = (_agreement(path, "\t", _LINES, quoted=quoted)[0] for quoted in (True, False))
+        ends = [f"{line}\n" for line in lines]
+        whole, plain = (_agreement(reader_of(iter(ends), "\t", quoted=quoted))[0] for quoted in (True, False))
         return "\t", whole == 1 and plain < 0.5
     all_quoted = len(quoted) == len(re.findall("[\t\n]", rest)) + 1
     return "\t", all_quoted or any('""' in cell[1:-1] or "\n" in cell for cell in quoted)
@@ -121,18 +123,19 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
 def delimiter_of(path: Path) -> str:
     """The delimiter that gives most records of a csv file as many cells as the header."""
     with lenient():  # the same one, whoever reads
-        found = {delimiter: _agreement(path, delimiter, _SAMPLE, quoted=True) for delimiter in _DELIMITERS}
+        found = {
+            delimiter: _agreement(cells for _, cells in islice(records(path, delimiter, quoted=True), _SAMPLE))
+            for delimiter in _DELIMITERS
+        }
     return max(found, key=lambda delimiter: found[delimiter])
 
 
-def _agreement(path: Path, delimiter: str, most: int, *, quoted: bool) -> tuple[float, int]:
-    """The share of the first records with as many cells as the header, 0 for one cell, and that number."""
+def _agreement(records: Iterable[Sequence[str]]) -> tuple[float, int]:
+    """The share of the records with as many cells as the header, 0 for one cell, and that number."""
     counts: list[int] = []
-    try:
-        for _, cells in islice(records(path, delimiter, quoted=quoted), most):
-            counts.append(len(cells))
-    except DataError:
-        pass  # a later fault is reported when the rows are read
+    with suppress(DataError, csv.Error):  # a later fault is reported when the rows are read
+        for cells in records:
+            counts += [len(cells)] if cells else []
     if not counts or counts[0] < 2:
         return 0.0, 0
     return counts.count(counts[0]) / len(counts), counts[0]

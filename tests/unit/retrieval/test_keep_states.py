@@ -76,7 +76,10 @@ def test_a_training_on_kept_states_moves_the_upper_layers_and_writes_a_whole_mod
     for name, weight in made[True].items():
         lower = "embeddings" in name or "layer.0." in name
         assert torch.equal(weight, start[name]) == lower, name
-        torch.testing.assert_close(weight, made[False][name], atol=2e-3, rtol=0)
+        # AdamW moves a weight by its rate each step, whichever sign rounding gives a vanishing gradient
+        torch.testing.assert_close(
+            weight, made[False][name], atol=4e-3, rtol=0
+        )  # a vanishing gradient may turn its sign
     tables = {**TEXTS, "model": trained}
     whole, short = (run_stage_on(ENCODE, EncodeParams(), {**tables, **more}) for more in ({}, {"states": states}))
     for name in whole:
