@@ -3,9 +3,11 @@
 Threads would not do: stages share torch's generators, thread counts and a JVM with everything in their process.
 """
 
+import ctypes
 import logging
 import os
 import resource
+import signal
 import socket
 import sys
 import time
@@ -35,6 +37,7 @@ _AHEAD = 2  # pieces that are sent for each worker: one at work, one that waits 
 _TRIES = 5  # that a piece's worker, or its machine, may be lost
 _TELL = 60.0  # seconds without any result before we check that there are workers
 _EMPTY = 5  # times in a row that there may be none: a cluster that grows from nothing, or has a lost machine replaced
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _LET_GO = 10.0  # seconds that cancelled work is waited for
 
 
@@ -159,7 +162,8 @@ class Cluster:
         else:
             how |= {"address": "local", "num_cpus": self.fan_out.workers, "include_dashboard": False}
         try:
-            ray.init(**how)
+            with _faults_kept():
+                ray.init(**how)
         except Exception as error:  # Ray raises any error, even a plain Exception on a slow machine
             wanted = f"runtime.fan_out.address={self.fan_out.address}" if self.fan_out.address else "a cluster here"
             raise NoisyirError("engine.ray_could_not_joined", wanted=wanted, one_line=one_line(error)) from error
@@ -167,7 +171,22 @@ class Cluster:
 
     def _stop(self) -> None:
         if self._ours:
-            sys.modules["ray"].shutdown()
+            with _faults_kept():
+                sys.modules["ray"].shutdown()
+
+
+@contextmanager
+def _faults_kept() -> Iterator[None]:
+    """Keep the handlers of signals by which Java finds null pointers; Ray sets others, and Java would then crash."""
+    sigaction = ctypes.CDLL(None).sigaction
+    kept = {number: ctypes.create_string_buffer(256) for number in _FAULTS}  # longer than any struct sigaction
+    for number, action in kept.items():
+        sigaction(number, None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            sigaction(number, action, None)
 
 
 @dataclass(frozen=True)
