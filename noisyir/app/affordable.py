@@ -15,6 +15,7 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.passages import cut
 from noisyir.data.records import Document, Documents
+from noisyir.data.settings import READ_WHOLE
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.rules import MANY, rule_for
@@ -30,7 +31,7 @@ _AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and trackin
 FROZEN, MOST_KEPT = 4, 20_000  # layers of the packaged transformer, and documents: 130 KB of disk each
 _LAYERS = 6
 _READ, _TIMED = 4096, 32  # documents read from the start of the data, and the number of them that are encoded
-CHUNK = MappingProxyType({"words": 150, "overlap": 30})  # passages that models read whole
+CHUNK = MappingProxyType({"words": READ_WHOLE, "overlap": 30})
 _LONG = 3  # passages of the average document, from which on models would leave most of it unread
 
 
@@ -50,10 +51,15 @@ class Afforded(NamedTuple):
     why_chunk: str = ""
 
     @property
+    def chunk(self) -> dict[str, int]:
+        """How documents are cut into passages; empty if they are not."""
+        return dict(CHUNK) if self.why_chunk else {}
+
+    @property
     def settings(self) -> list[str]:
         """The same as settings of an experiment."""
         train = [f"train.{name}={json.dumps(value)}" for name, value in self.train.items()]
-        chunk = [f"chunk.{name}={value}" for name, value in CHUNK.items() if self.why_chunk]
+        chunk = [f"chunk.{name}={value}" for name, value in self.chunk.items()]
         return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}", *train, *chunk]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noisyir.app.affordable import CHUNK, Afforded, afforded
+from noisyir.app.affordable import Afforded, afforded
 from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
@@ -123,7 +123,7 @@ def experiment_file(
         backbone=exp.model.backbone,
         data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_as_given(exp)]),
         hold_out=_hold_out(exp),
-        chunk=_CHUNK.format(why=models.why_chunk, chunk=_flow(CHUNK)) if models.why_chunk else "",
+        chunk=_CHUNK.format(why=models.why_chunk, chunk=_flow(models.chunk)) if models.why_chunk else "",
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
     )
@@ -166,7 +166,8 @@ def advised(
         ("next", init),
     ]
     counts = {one.name: one.count for one in leaks}
-    return lines, {**as_json(advice, profile), "backbone": exp.model.backbone, "as_is": models.as_is, "leaks": counts}
+    chosen = {"backbone": exp.model.backbone, "as_is": models.as_is, "chunk": models.chunk}
+    return lines, {**as_json(advice, profile), **chosen, "leaks": counts}
 
 
 def advice_for(

@@ -10,6 +10,7 @@ from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError
 from noisyir.base.pages.cells import percent
 from noisyir.data.passages import LONGEST
+from noisyir.data.settings import READ_WHOLE
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.remote.fetched import located
@@ -86,4 +87,5 @@ def said_of_length(outcome: Outcome) -> str | None:
     """Return what models leave unread of long documents, with the setting that cuts these; None if nothing."""
     if (long := _ingest_facts(outcome).get("long_documents")) is None or CHUNK.name in outcome.results:
         return None
-    return f"of documents longer than {LONGEST} words ({long:,}) models read the beginnings; chunk.words=150 cuts them"
+    unread = f"of documents longer than {LONGEST} words ({long:,}) models read the beginnings"
+    return f"{unread}; chunk.words={READ_WHOLE} cuts them"

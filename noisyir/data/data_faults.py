@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from noisyir.data.settings import READ_WHOLE
+
 _JUDGED_ON_TRAIN = "Take these training pairs out: a score on such queries measures memory."
 
 
@@ -40,7 +42,7 @@ FAULTS = {
     ),
     "texts.long": Fault(
         "documents of more than {longest:,} words",
-        "Models read the first 256 tokens: cut them into passages with chunk.words=150, as noisyir init may do.",
+        f"Models read the first 256 tokens: cut them into passages with chunk.words={READ_WHOLE}, as init may do.",
     ),
     "texts.lost": Fault(
         "{kind} with the mark of a lost character (U+FFFD), or with signs such as Ã¼ in the place of ü",

@@ -6,6 +6,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.base.settings import Fraction, Location, Params, Split
 
+READ_WHOLE = 150  # words of a passage that models read whole, as advised
+
 
 class HeldOutParams(Params):
     """Dev and test queries drawn from training queries, if data has none, whatever the experiment's seed."""
@@ -62,7 +64,8 @@ class ChunkParams(Params):
     """
 
     words: PositiveInt | None = Field(
-        None, description="words of a passage at most, cut where a sentence ends, such as 150; null: none is cut"
+        None,
+        description=f"words of a passage at most, such as {READ_WHOLE}; cut where a sentence ends; null: none is cut",
     )
     overlap: NonNegativeInt = Field(0, description="words of a passage that the next one repeats; below half of words")
     depth: PositiveInt = Field(

@@ -170,6 +170,17 @@ def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(mo
     assert re.search(r"^next +noisyir audit mine.jsonl runtime.threads=1 --judge$", screens[80], re.MULTILINE)
 
 
+def test_documents_that_models_do_not_read_whole_are_cut_by_the_setting_that_the_audit_names(noisyir, owner, tmp_path):
+    rows = [row | {"document": f"{row['document']} " * (1 + n % 2 * 600)} for n, row in enumerate(owner.inline)]
+    file = write_jsonl(tmp_path / "long.jsonl", rows)
+    code, out, err = noisyir("audit", file)
+    assert code == 0, err
+    [advised] = re.findall(r"models read the beginnings; (\S+) cuts them", out)
+    code, out, err = noisyir("audit", file, advised)
+    assert code == 0 and "cuts them" not in out, err
+    assert len(table(tmp_path / "long-audit")) == len(owner.named)
+
+
 def test_columns_are_named_by_options(noisyir, owner, file, tmp_path, capsys):
     rows = [{"what he asked": row["query"], "no": row["document"]} for row in owner.inline]
     other = write_jsonl(tmp_path / "other.jsonl", rows)
