@@ -31,6 +31,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.evaluation.recommendation import LEXICAL, as_is, hybrid_of
 from noisyir.evaluation.significance import crossed_t_test
+from noisyir.models.backends import quickest
 from noisyir.models.weights import MINILM
 from noisyir.registry.evaluation import read_evaluation
 
@@ -90,8 +91,10 @@ def _of_test(metrics: pa.Table) -> pa.Table:
 
 def table_rows(name: str, path: Path, rows: Sequence[tuple[str, str]], store: Store) -> Iterator[list[str]]:
     """A row for each system: its means whole and cut, and the gain.  Models as they are run with the first seed."""
-    whole, cut = ([values_of(path, [*chunk, f"seed={seed}", *(["as_is={}"] if seed else [f"as_is={{{MINILM}: {{}}}}"])],
-                             store) for seed in SEEDS] for chunk in ((), CUT))  # fmt: skip
+    backend, precision = quickest("CPU")  # as init writes it
+    models = f"as_is={{{MINILM}: {{backend: {backend}, precision: {precision}}}}}"
+    whole, cut = ([values_of(path, [*chunk, f"seed={seed}", "as_is={}" if seed else models], store) for seed in SEEDS]
+                  for chunk in ((), CUT))  # fmt: skip
     words = round(np.mean([len(document.split()) for document in {document for _, document in rows}]))
     for system in SYSTEMS:
         trained = "static" in system

@@ -74,10 +74,8 @@ def _best_weights(observed: Array, nulls: Mapping[Null, Array], assumed: Null | 
     best = assumed if assumed and assumed in said else best_fit(said)
     learnt = learnt_weights(observed, nulls[best][:, 0])
     found = by_null(_summed(observed, nulls, learnt))[best]
-    refused = best != assumed and found.reading in (
-        "at_most",
-        "too_easy",
-    )  # wrong pairs do not score like its documents
+    # wrong pairs do not score like its documents
+    refused = best != assumed and found.reading in ("at_most", "too_easy")
     return learnt if found.supported and not refused else even
 
 

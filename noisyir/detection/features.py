@@ -22,8 +22,6 @@ _DENSE = ("cosine", "margin", "margin_of_five", "log_rank", "query_margin", "csl
 BUILT = ("words", "characters", "punctuation", "digits", "distinct_words", "lines")
 _BUILT_OF_QUERY = tuple(f"query_{name}" for name in BUILT if name != "lines")
 _BUILT_OF_DOCUMENT = tuple(f"document_{name}" for name in BUILT)
-
-
 SHARED = ("overlap", "idf_overlap", "overlap_start", "jaccard")
 _RANKED = (*_DENSE, "bm25", "bm25_share", *SHARED, *_BUILT_OF_QUERY, *_BUILT_OF_DOCUMENT)
 FEATURES = (*_RANKED, *(f"component_{number}" for number in range(1, COMPONENTS + 1)))

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-
 _AT_ONCE = 2**23  # scores of all documents in memory at once, 32 MiB
 _COSTLY = 2**26  # scores of all documents for all texts above which importing numba pays off
 _LOOKED_UP = 2**16  # documents per product of terms, about 500 bytes each

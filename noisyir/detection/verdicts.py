@@ -16,7 +16,6 @@ from noisyir.detection.settings import NULLS, DetectParams, Null
 
 Array = np.ndarray
 
-
 _SAID = [field.name for field in fields(RateByNull)]
 _ALIKE = 1 / 3  # minimum `likeness` of an upper component that is accepted without a second peak
 _FAMILIES: Mapping[str, Family] = {"gmm": "gaussian", "beta": "beta"}

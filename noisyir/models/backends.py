@@ -8,7 +8,6 @@ from noisyir.base.errors import MissingPackageError, install_hint
 
 Backend = Literal["torch", "openvino", "openvino-qint8"]
 
-
 CALIBRATED = 64  # passages with activations that set the ranges of 8 bits
 _CPU = Path("/proc/cpuinfo")
 _NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}

@@ -34,7 +34,6 @@ _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow
 _MODULES = {**SUFFIXES, FOLDER: "split_folder", OBJECT: "json_file"}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
-
 Check = Callable[[int, Set[str]], None]
 
 

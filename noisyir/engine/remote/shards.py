@@ -26,7 +26,6 @@ log = logging.getLogger("noisyir")
 
 _DIGITS = 16
 
-
 Block = tuple[int, int]  # from row, to row
 
 

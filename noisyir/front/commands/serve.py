@@ -10,7 +10,6 @@ from noisyir.front.commands import StoreUrl, argument, experiment_names, flag, o
 _DEFAULT_PORT = 8300
 _MODEL = "a folder, an experiment's model, EXPERIMENT:SYSTEM, a key, or models:/NAME@ALIAS"
 
-
 _Backend: TypeAlias = Literal["torch", "openvino", "openvino-qint8"]
 
 
