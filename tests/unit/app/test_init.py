@@ -9,7 +9,7 @@ import yaml
 
 from noisyir.app import affordable, init
 from noisyir.app.affordable import run_seconds, time_documents, upper_seconds
-from noisyir.app.init import experiment_file
+from noisyir.app.init import advised, experiment_file
 from noisyir.app.own_data import too_small
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.store import Store
@@ -141,6 +141,7 @@ def test_documents_that_models_would_not_read_are_cut_into_passages_and_their_nu
     assert time_documents(exp.data).texts == 5 * (passages or 1)
     assert (exp.chunk.words, exp.chunk.overlap) == ((150, 30) if passages else (None, 0))
     assert ("such passages, and models read one" in said) == bool(passages)
+    assert advised(str(tmp_path / "long.csv"), store)[1]["chunk"] == ({"words": 150, "overlap": 30} if passages else {})
 
 
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):
