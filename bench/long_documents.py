@@ -86,7 +86,7 @@ def values_of(path: Path, settings: Sequence[str], store: Store) -> dict[str, pa
 
 def _of_test(metrics: pa.Table) -> pa.Table:
     mine = pc.and_(pc.equal(metrics["measure"], "nDCG@10"), pc.equal(metrics["split"], "test"))
-    return metrics.filter(mine).sort_by("query_id")
+    return metrics.filter(pc.and_(mine, pc.is_valid(metrics["query_id"]))).sort_by("query_id")
 
 
 def table_rows(name: str, path: Path, rows: Sequence[tuple[str, str]], store: Store) -> Iterator[list[str]]:
@@ -101,8 +101,7 @@ def table_rows(name: str, path: Path, rows: Sequence[tuple[str, str]], store: St
         values = [np.stack([_column(run[system]) for run in (runs if trained else runs[:1])], axis=1)
                   for runs in (whole, cut)]  # fmt: skip
         queries = whole[0][system]
-        groups = np.unique(queries["group"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
-        gain = crossed_t_test(values[1] - values[0], groups)
+        gain = crossed_t_test(values[1] - values[0], queries["group"].to_numpy(zero_copy_only=False))
         yield [name, f"{words:,}", f"{len(queries):,}", system, *(f"{each.mean():.3f}" for each in values),
                f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"]  # fmt: skip
 
