@@ -32,12 +32,12 @@ NAMES: Names = {
     "source": ("source", "topic", "domain"),
     "split": ("split",),
     "weight": ("weight",),
-    "score": ("pos_scores", "positive_scores", "positive_score"),
+    "score": ("pos_scores", "positive_scores", "positive_score", "chosen_score", "score_chosen"),
     "negative": tuple(
         "negative negatives neg hard_negative hard_negatives hard_neg rejected_response rejected".split()
     ),
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
-    "negative_score": ("neg_scores", "negative_scores", "negative_score"),
+    "negative_score": ("neg_scores", "negative_scores", "negative_score", "rejected_score", "score_rejected"),
 }
 _SHOWN = 30  # columns in a message
 _CORPUS_NAMES: Names = {

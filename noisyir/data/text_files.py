@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import os
+import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -189,6 +190,8 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
             for number, raw in enumerate(_bounded_lines(handle, path, part.first), part.first):
                 if number == part.end:
                     return
+                if number == 1 and b"\r" in raw.strip() and not raw.endswith(b"\n"):
+                    raise DataError("data.bare_returns", path=path, quote=shlex.quote(str(path)))
                 try:
                     line = _decoded(raw, f"{path} line", number, offset)
                 except DataError as error:

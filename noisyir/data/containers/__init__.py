@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from noisyir.base.errors import DataError
+from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import PACKED, first_bytes, name_of_content
 
 Row = tuple[int, dict[str, Any]]
@@ -40,6 +41,22 @@ Check = Callable[[int, Set[str]], None]
 
 def accept(number: int, names: Set[str]) -> None:
     """Accept any row."""
+
+
+def is_header(cells: Sequence[Any], header: Sequence[str], place: str, number: int) -> bool:
+    """Whether a record is left out for being the header again, as in joined files.
+
+    Raises:
+        DataError: If its names are in another order, for so are the cells that follow.
+    """
+    if len(header) < 2 or str(cells[0]).strip().lower() not in map(str.lower, header):
+        return False
+    again, names = ([str(one).strip().lower() for one in some] for some in (cells, header))
+    if again != names and sorted(again) == sorted(names):
+        raise DataError("data.header_turned", place=place, number=number)
+    if again == names:
+        bad_row(place, number, DataError("data.header_again", place=place, number=number))
+    return again == names
 
 
 class Container(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.base.errors import DataError
-from noisyir.data.containers import Check, Row, accept
+from noisyir.data.containers import Check, Row, accept, is_header
 from noisyir.data.leniency import bad_row, lenient, strict
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
@@ -50,11 +50,10 @@ class Separated:
                 header = cells
                 places = {name: column for column, name in enumerate(header)}
                 wanted = [(name, places[name]) for name in columns]
-            elif len(cells) != len(header) or (cells == header and len(cells) > 1):
+            elif len(cells) != len(header):
                 fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                fault = "the header again, as in joined files: take this line out" if cells == header else fault
                 bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
-            else:
+            elif not is_header(cells, header, f"{path} line", number):
                 yield number, {name: cells[position] for name, position in wanted}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
