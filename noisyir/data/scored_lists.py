@@ -162,16 +162,13 @@ def _sentence_transformers(row: Mapping[str, Any], where: str) -> ScoredList:
 
 def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
     """The longest lists only, because its losses need equally many columns in all rows."""
-    longest: list[ScoredList] = []
+    lists = list(lists)
+    most = max((len(one.documents) for one in lists), default=0)
     for one in lists:
-        if not longest or len(one.documents) > len(longest[0].documents):
-            longest = [one]
-        elif len(one.documents) == len(longest[0].documents):
-            longest.append(one)
-    for one in longest:
-        first, *rest = map(joined, one.documents)
-        negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
-        yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
+        if len(one.documents) == most:
+            first, *rest = map(joined, one.documents)
+            negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
+            yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
 
 
 def _tevatron(row: Mapping[str, Any], where: str) -> ScoredList:

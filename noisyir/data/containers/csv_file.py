@@ -28,9 +28,9 @@ _SAMPLE = 50  # records by which a delimiter is chosen
 
 @dataclass(frozen=True)
 class Separated:
-    """Records of cells; `quoted` as in csv, where cells may hold line ends; cells of a tsv are plain."""
+    """Records of cells; in a csv cells may be quoted and hold line ends; cells of a tsv are plain."""
 
-    quoted: bool
+    kind: str
     unit: str = "line"
 
     def columns(self, path: Path) -> tuple[str, ...]:
@@ -42,9 +42,13 @@ class Separated:
         """The records after the header; a record has as many cells as the header."""
         header: list[str] = []
         for place, (number, cells) in enumerate(self._cells(path)):
-            if place == 1 and self.quoted and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
+            if place == 1 and self.kind == "csv" and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
                 raise DataError("data.space_before_quotes", path=path, number=number)
-            if place == 1 and self.quoted and (quotes := {cell[:1] + cell[-1:] for cell in cells}) <= _OTHER_QUOTES:
+            if (
+                place == 1
+                and self.kind == "csv"
+                and (quotes := {cell[:1] + cell[-1:] for cell in cells}) <= _OTHER_QUOTES
+            ):
                 raise DataError("data.other_quotes", path=path, number=number, quotes=min(quotes))
             if not header:
                 header = cells
@@ -67,11 +71,11 @@ class Separated:
                 out.write(self._record([_cell(row[name]) for name in header]))
 
     def _record(self, cells: Iterable[str]) -> bytes:
-        return f"{csv_record(cells) if self.quoted else tsv_record(cells)}\n".encode()
+        return f"{csv_record(cells) if self.kind == 'csv' else tsv_record(cells)}\n".encode()
 
     def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """(first line, cells) of every record, the header too."""
-        delimiter, quoted = dialect_of(path, ".csv" if self.quoted else ".tsv")
+        delimiter, quoted = dialect_of(path, f".{self.kind}")
         return records(path, delimiter, quoted=quoted)
 
 
@@ -91,11 +95,6 @@ def _without_zeros(cell: str) -> str:
     if "\0" in cell:
         raise DataError("data.zero_bytes_to_write", text=cell)
     return cell
-
-
-def container(suffix: str) -> Separated:
-    """A csv or tsv by the suffix."""
-    return Separated(suffix == ".csv")
 
 
 def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:

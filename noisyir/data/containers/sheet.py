@@ -22,7 +22,7 @@ _MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"')
 _FORMULA = re.compile(  # without a value; the one of a text may be empty
     rb'<c r="(\w+)"(?![^>]* t="str")[^>]*><f(?: [^>]*)?(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
 )
-_STYLED = re.compile(rb'<c r="(\w+)"[^>]* s="(\d+)"[^>]*(?<!/)>')  # a cell with a value
+_STYLED = re.compile(rb'<c r="(\w+)"[^>]* s="(\d+)"[^>]*(?<!/)><(?!/)')  # a cell with a value
 _HIDDEN = re.compile(rb'<(?:\w+:)?row(?=[^>]* hidden="(?:1|true)")[^>]* r="(\d+)"[^>]*(?<!/)><(?!/)')
 _TITLES = 20  # rows, empty ones among them, above which another sheet has its header
 _LONGEST_TAG = 400  # of a row or of merged cells
@@ -146,11 +146,6 @@ def _refuse_unseen(path: Path, sheet: Any) -> None:
 def _names(cells: Sequence[Any]) -> set[str]:
     """The names in a row that may be a header."""
     return {str(cell).strip().lower() for cell in cells if cell is not None}
-
-
-def container(suffix: str) -> Sheet:
-    """A workbook."""
-    return Sheet()
 
 
 def _plain(value: Any) -> Any:

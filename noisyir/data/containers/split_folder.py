@@ -121,8 +121,3 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError("data.not_one_json_object", path=path, kind=type(value).__name__)
     return value
-
-
-def container(suffix: str) -> SplitFolder:
-    """A folder."""
-    return SplitFolder()
