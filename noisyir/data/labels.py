@@ -10,74 +10,25 @@ from typing import Any
 
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
-from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.row_files import RowFile, known, plain_name
 from noisyir.data.spelt import list_in, number_in
 
-# By their names, with spaces and `-` as `_`; the first ones judge, the others measure
-LABELS = (
-    "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
-    "is_positive is_answer is_selected is_paraphrase accept clicked click is_clicked entailment entailment_judgment "
-    "judgement judgment verdict grade rel relevancy esci_label"
-).split()
-SCALES = (
-    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
-    "weight"
-).split()
+_NAMES, _WORDS = known("labels"), known("words")
+LABELS, SCALES = _NAMES["judging"], _NAMES["measuring"]
 MEANINGFUL = frozenset({*LABELS, *SCALES})
-_OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
-_GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judgment"})
-# Texts of GLUE and NLI, where 0 is entailment in some sets and not right in others
-_INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
-_WORDS = {
-    1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
-    "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
-    "exact,accept,up,thumbs up,liked,ok,okay,e,ja,wahr,richtig,gut,passt,zutreffend,oui,vrai,si,sí,vero,verdadero,"
-    "да,верно,tak,evet,sim,はい,예,○,是,对,正确,相关,✓,✔,✅,👍",
-    0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
-    "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
-    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
-    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
-    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,hard negative,distractor,"
-    "нет,неверно,nie,nee,nej,hayır,não,いいえ,아니오,×,否,错,错误,不相关,✗,✘,❌,👎",  # noqa: RUF001
-    -1: "-,?,na,n/a,#n/a,\\n,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
-}
-_GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
-# Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_LOW = frozenset("distance dist perplexity ppl loss".split())  # the less, the better
-_MEASURES = _LOW | frozenset(
-    "label relevance score grade rating stars feedback quality confidence probability prob similarity cosine cos sim "
-    "ctr logit bewertung ocena".split()
+_OF_INFERENCE, _INFERENCE, _GRADES, _RANKS, _LOW, _OF_OTHERS, _WRONG = (
+    frozenset(_NAMES[what]) for what in ("of_inference", "inference", "grades", "ranks", "low", "of_others", "wrong")
 )
-_OF_OTHERS = frozenset("query question user author language sentiment popularity readability toxicity".split())
-_HINTS = _MEASURES | frozenset(
-    "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
-    "similar equivalent paraphrase click valid match answerable supported useful helpful ok okay hit quality judge "
-    "has_answer contains_answer keep kept accepted approved usable thumb liked selected best preferred upvoted clean "
-    "prediction pred purchase purchased conversion converted cart relevanz korrekt richtig passend passt "
-    "pertinent pertinence relevante relevancia correcto метка верно правильно релевантность релевантно ocena doğru "
-    "dogru stämmer 标签 相关 是否相关 相关性 ラベル 関連 正解 라벨 정답".split()
-)
-_WRONG = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled hallucination hallucinated bad disliked "
-    "unanswerable unrelated invalid mismatch contradiction falsch fehler faux falso 错误".split()
-)
-_OPPOSITES = _WRONG | frozenset(
-    "issue error rejected reject drop exclude discard remove outlier not non negative flagged deleted spam outdated "
-    "downvoted corrupted".split()
-)
-_KEYS = {"has_answer", "contains_answer", "selected", "accepted"}
-JUDGING = MEANINGFUL | _WRONG | _KEYS | {f"is_{name}" for name in _HINTS | _OPPOSITES}
-_RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
+_GRADE_OF = {word: grade for grade, what in enumerate(("no_label", "not_right", "right"), -1) for word in _WORDS[what]}
+_MEASURES = _LOW.union(_NAMES["measures"])
+_HINTS, _OPPOSITES = _MEASURES.union(_NAMES["hints"]), _WRONG.union(_NAMES["opposites"])
+JUDGING = MEANINGFUL | _WRONG | {*_NAMES["keys"], *(f"is_{name}" for name in _HINTS | _OPPOSITES)}
 _VARIANT = r"(choice|option|ending|answer|sol|solution|response|completion|output|reply|ref|human_ref)_?[0-9a-e]"
 CHOICES = re.compile(rf"choices|options|endings|{_VARIANT}|b")
 _PLACE = re.compile(r"-1|[a-j]|\d\d?")
-# Words of any column
-_COMMON = frozenset(
-    "yes y no n true t false f 1 0 e i up down ja nein nee nej oui non si sí sim não tak nie да нет 是 否 对 错".split()
-)
+_COMMON, _MILD = (frozenset(_WORDS[what]) for what in ("common", "mild"))
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
-_MILD = frozenset(("neutral", "negative", "neg"))  # words of sentiments
 _EMPTY = ("nan", "null", "[]")
 _UNREAD = (None, "leaves it unread, and all pairs count as right")
 _READING = re.compile(r"(?:\s*(?P<sign>[<>])=\s*(?P<cut>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
@@ -205,10 +156,9 @@ def is_judgement(text: str) -> bool:
 
 def _lists_more(file: RowFile, column: str, used: Collection[str]) -> bool:
     """Whether a row lists several values, and no column that is read lists as many."""
-    rows = [row for row in file.first([column, *used]) if isinstance(row[column], list) and len(row[column]) > 1]
-    return any(
-        all(not isinstance(row[name], list) or len(row[name]) != len(row[column]) for name in used) for row in rows
-    )
+    rows = ({name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
+            for row in file.first([column, *used]))  # fmt: skip
+    return any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows)
 
 
 def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
@@ -272,7 +222,7 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
     if unknown:
         known = "|".join(name for name in named if _GRADE_OF.get(name) == 1)
         right = [known] if known else [f"{max(numbers):g}"] if numbers else unknown[:_MOST_SHOWN]
-        right = [one for one in right if not one.startswith("{")]  # an object says what is right within it
+        right = [one for one in right if not one.startswith("{")]  # objects are not typed
         return f"for it holds {_shown(words)}", [(f"{column}:{one}", f"takes {one} alone for right") for one in right]
     if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
         low, high = min(numbers), max(numbers)

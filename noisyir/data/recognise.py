@@ -21,7 +21,7 @@ from noisyir.data.formats.trec import trec_role
 from noisyir.data.formats.triples import array_in
 from noisyir.data.labels import CHOICES, MEANINGFUL, is_judgement
 from noisyir.data.leniency import lenient
-from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.row_files import RowFile, known, plain_name
 from noisyir.data.shapes import TEXTS, are_texts
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
@@ -38,22 +38,13 @@ _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
               "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list",
-              "data.merged_cells", "data.hidden", "data.uncomputed", "data.bare_returns")  # fmt: skip
+              "data.merged_cells", "data.hidden", "data.bare_returns")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*\S\s.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
-_ASKS = re.compile(
-    "quer|question|input|user|claim|instruction|prompt|search|subject|docstring|documentation|betreff|frage|pregunta|"
-    "вопрос|問|问|질문",
-    re.IGNORECASE,
-)
-_REPLIES = re.compile(
-    "context|passage|answer|repl|respon|solution|code|antwort|lösung|respuesta|ответ|回答|답", re.IGNORECASE
-)
-_WRONG = re.compile(  # in plain names
-    "(^|[^a-z])(neg|reject|wrong|bad(?![a-z])|incorrect|irrelevant|unrelated|distract|downvot|skip|dislik|los(er|ing)|"
-    "no[nt]?_?relevan)"
-)
-_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner|role|status|tokens|url)")
+_PARTS = known("parts")
+_ASKS, _REPLIES = (re.compile("|".join(_PARTS[what]), re.IGNORECASE) for what in ("asks", "replies"))
+_WRONG = re.compile(f"(^|[^a-z])({'|'.join(_PARTS['wrong'])})")  # in plain names, as the next
+_NO_TEXT = re.compile(f"(.*_)?({'|'.join(_PARTS['no_text'])})")
 _LITERAL = re.compile(r"^\[.*\]$")
 _LONG_LABEL = 30  # signs; a label is shorter
 

@@ -193,7 +193,7 @@ def are_texts(texts: Sequence[str]) -> bool:
 
 
 def refuse_no_texts(rows: RowFile, columns: Mapping[PairColumn, str]) -> None:
-    """Refuse documents most of which are ids or addresses, or several texts in one."""
+    """Refuse columns of documents that hold mostly ids or addresses, or several texts in one."""
     sides: tuple[PairColumn, ...] = ("document", "negative")
     for what, (fault, pattern) in product([side for side in sides if side in columns], _NO_TEXTS.items()):
         column, given = columns[what], first_texts(rows, columns[what])
@@ -203,7 +203,7 @@ def refuse_no_texts(rows: RowFile, columns: Mapping[PairColumn, str]) -> None:
 
 
 def first_texts(rows: RowFile, column: str) -> list[str]:
-    """The texts of a column's first rows, also those of lists."""
+    """The texts of a column's first rows, in lists or not."""
     cells = (row[column] for row in rows.first([column]))
     return [one for cell in cells for one in (cell if isinstance(cell, list) else [cell]) if isinstance(one, str)]
 
@@ -242,7 +242,7 @@ def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairCo
 
 
 def split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
-    """A free column whose first values are splits, and which is the split by its name, or by train beside others."""
+    """A free column whose first values are splits, and which is the split by its name, or by train and another."""
     free = [name for name in pairs.columns if name not in columns.values()]
     rows = pairs.first(free)
     for name in free:

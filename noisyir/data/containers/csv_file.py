@@ -15,7 +15,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept, is_header
 from noisyir.data.leniency import bad_row, lenient, strict
 from noisyir.data.limits import LINE
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, utf8_lines, without_zeros
 
 _DELIMITERS = ",;\t|"
 _LINES = 1000  # of a tsv, by which quotes are known
@@ -42,13 +42,10 @@ class Separated:
         """The records after the header; a record has as many cells as the header."""
         header: list[str] = []
         for place, (number, cells) in enumerate(self._cells(path)):
-            if place == 1 and self.kind == "csv" and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
+            first = cells if place == 1 and self.kind == "csv" else ()
+            if any(cell[:2] == ' "' and cell[-1:] == '"' for cell in first):
                 raise DataError("data.space_before_quotes", path=path, number=number)
-            if (
-                place == 1
-                and self.kind == "csv"
-                and (quotes := {cell[:1] + cell[-1:] for cell in cells}) <= _OTHER_QUOTES
-            ):
+            if first and (quotes := {cell[:1] + cell[-1:] for cell in first}) <= _OTHER_QUOTES:
                 raise DataError("data.other_quotes", path=path, number=number, quotes=min(quotes))
             if not header:
                 header = cells
@@ -82,19 +79,13 @@ class Separated:
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
     """A record of csv without its end; a cell with a line end is quoted, and one with zero bytes a DataError."""
     text = StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(_without_zeros, cells))
+    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(without_zeros, cells))
     return text.getvalue().removesuffix("\r\n")
 
 
 def tsv_record(cells: Iterable[str]) -> str:
     """A record of tsv without its end; tabs and line ends within cells become spaces, zero bytes a DataError."""
-    return "\t".join(" ".join(_without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
-
-
-def _without_zeros(cell: str) -> str:
-    if "\0" in cell:
-        raise DataError("data.zero_bytes_to_write", text=cell)
-    return cell
+    return "\t".join(" ".join(without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
 
 
 def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:

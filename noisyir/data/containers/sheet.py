@@ -19,9 +19,6 @@ _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"')
-_FORMULA = re.compile(  # without a value; the one of a text may be empty
-    rb'<c r="(\w+)"(?![^>]* t="str")[^>]*><f(?: [^>]*)?(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
-)
 _STYLED = re.compile(rb'<c r="(\w+)"[^>]* s="(\d+)"[^>]*(?<!/)><(?!/)')  # a cell with a value
 _HIDDEN = re.compile(rb'<(?:\w+:)?row(?=[^>]* hidden="(?:1|true)")[^>]* r="(\d+)"[^>]*(?<!/)><(?!/)')
 _TITLES = 20  # rows, empty ones among them, above which another sheet has its header
@@ -120,11 +117,7 @@ def _refuse_bombs(path: Path) -> None:
 
 
 def _refuse_unseen(path: Path, sheet: Any) -> None:
-    """Refuse what is not read as it is seen.
-
-    These are hidden rows, struck-out cells, formulas without a value, and cells that span rows: the file holds their
-    value in the first row alone.
-    """
+    """Refuse hidden rows, struck-out cells, and cells that span rows: one row has the value."""
     book = sheet.parent
     struck = {number for number, style in enumerate(book._cell_styles) if book._fonts[style.fontId].strike}
     with book._archive.open(sheet._worksheet_path) as part:
@@ -132,8 +125,6 @@ def _refuse_unseen(path: Path, sheet: Any) -> None:
         while piece := part.read(_PIECE):
             if hidden := _HIDDEN.search(before + piece):
                 raise DataError("data.hidden", path=path, what=f"row {hidden[1].decode()} is hidden")
-            if formula := _FORMULA.search(before + piece):
-                raise DataError("data.uncomputed", path=path, cell=formula[1].decode())
             for cell, style in _STYLED.findall(before + piece) if struck else ():
                 if int(style) in struck:
                     raise DataError("data.hidden", path=path, what=f"cell {cell.decode()} is struck out")

@@ -119,7 +119,6 @@ def open_pairs(
     else:
         _need_texts(pairs, columns, given)
     shapes.refuse_spelt_objects(pairs, shapes.text_columns(columns, numbered))
-    shapes.refuse_no_texts(pairs, {what: name for what, name in columns.items() if what not in given})
     listed = shapes.listed_in(pairs, columns, texts_in=not corpus)
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     if not labels and "label" not in given:  # SQuAD's, which may say that a text does not answer
@@ -359,6 +358,7 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str], given: Mappin
     if "query" not in given and "document" not in given:
         shapes.refuse_swapped(pairs, columns["query"], texts)
         shapes.refuse_dumped_posts(pairs, columns["query"], texts)
+    shapes.refuse_no_texts(pairs, {what: name for what, name in columns.items() if what not in given})
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:

@@ -213,13 +213,14 @@ def _tevatron_rows(collection: Collection) -> Iterator[dict[str, Any]]:
         yield {
             "query_id": example.query_id,
             "query": example.query,
-            "positive_passages": [_written(passage) for passage in example.positives],
-            "negative_passages": [_written(passage) for passage in example.negatives],
+            "positive_passages": [*map(passage_row, example.positives)],
+            "negative_passages": [*map(passage_row, example.negatives)],
             **shapes.beyond(example),
         }
 
 
-def _written(passage: Passage) -> dict[str, Any]:
+def passage_row(passage: Passage) -> dict[str, Any]:
+    """A passage in a written row of Tevatron."""
     score = {} if passage.score is None else {"score": passage.score}
     return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
 

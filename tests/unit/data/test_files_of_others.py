@@ -281,25 +281,6 @@ def test_struck_out_cells_are_refused(tmp_path):
     assert texts(typed(path, tmp_path / "out")) == [CAT, DOG, MOON]
 
 
-@pytest.mark.parametrize(("stored", "is_refused"), [
-    ("<v></v>", True), ("", True), ("<v>0</v>", False), (' t="str"', False),
-])  # fmt: skip
-def test_formulas_without_a_value_are_refused(tmp_path, stored, is_refused):
-    book = workbook(tmp_path / "plain.xlsx")
-    book.active["C1"], book.active["C2"] = "label", "=LEN(A2)-LEN(A2)"
-    book.save(tmp_path / "plain.xlsx")
-    kind, value = (stored, b"<v></v>") if "=" in stored else ("", stored.encode())
-    with zipfile.ZipFile(tmp_path / "plain.xlsx") as plain, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as out:
-        for name in plain.namelist():
-            made = plain.read(name).replace(b"</f><v></v>", b"</f>" + value).replace(b"</f><v />", b"</f>" + value)
-            out.writestr(name, made.replace(b'<c r="C2"', f'<c r="C2"{kind}'.encode()))
-    if is_refused:
-        with refuses(DataError, "data.uncomputed", cell="C2"):
-            typed(tmp_path / "x.xlsx", tmp_path / "out")
-    else:
-        assert grades(typed(tmp_path / "x.xlsx", tmp_path / "out"))[0] == (0 if not kind else None)
-
-
 def test_bare_returns_are_told_with_a_cure(tmp_path):
     for name, between in (("x.csv", ","), ("x.tsv", "\t")):
         lines = [f"query{between}document", *(between.join(pair) for pair in PAIRS)]
