@@ -32,7 +32,10 @@ def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> f
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and spaces, `-` and other signs are `_`; a mapped column that is missing is a DataError.
+    Case does not matter, and spaces, `-` and other signs are `_`.
+
+    Raises:
+        DataError: If a mapped column is missing, or query and document are mapped to one column.
     """
     plain = {plain_name(name): name for name in file.columns}
     chosen = {

@@ -112,8 +112,7 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
 
     Args:
         used: Columns that are read as something else.
-        given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`,
-            `distance<=2`.
+        given: The user's own mapping; its `label` is a column or a reading: `label:0`, `score>=0.5`, `distance<=2`.
     """
     if (asked := given.get("label", "")) is None:
         return None

@@ -242,7 +242,7 @@ def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairCo
 
 
 def split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
-    """A free column whose first values are splits, and which is the split by its name, or by train and another."""
+    """A free column of splits in the first rows: by its name, or with train among several."""
     free = [name for name in pairs.columns if name not in columns.values()]
     rows = pairs.first(free)
     for name in free:

@@ -6,7 +6,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -52,11 +51,10 @@ class Sheet:
         """Write a workbook; DataError if a text is too long for a cell, or has characters that Excel refuses."""
         book = _openpyxl().Workbook(write_only=True)
         sheet = book.create_sheet("pairs")
-        first = next(rows, None)
-        if first is not None:
-            sheet.append(list(first))
-            for number, row in enumerate(chain([first], rows), 2):
-                sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
+        for number, row in enumerate(rows, 2):
+            if number == 2:
+                sheet.append(list(row))
+            sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
         book.save(path)
 
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
