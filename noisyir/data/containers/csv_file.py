@@ -40,7 +40,7 @@ class Separated:
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""
-        header: list[str] = []
+        header, where = list[str](), f"{path} line"
         for place, (number, cells) in enumerate(self._cells(path)):
             first = cells if place == 1 and self.kind == "csv" else ()
             if any(cell[:2] == ' "' and cell[-1:] == '"' for cell in first):
@@ -53,8 +53,8 @@ class Separated:
                 wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
                 fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
-            elif not is_header(cells, header, f"{path} line", number):
+                bad_row(where, number, DataError("data.bad_line", path=path, number=number, fault=fault))
+            elif not is_header(cells, header, where, number):
                 yield number, {name: cells[position] for name, position in wanted}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
