@@ -9,7 +9,7 @@ from noisyir.base.errors import DataError
 from noisyir.data import leniency
 from noisyir.data.labels import holds_judgements
 from noisyir.data.records import Document, as_id
-from noisyir.data.row_files import RowFile, is_numbered_negative, plain_name
+from noisyir.data.row_files import RowFile, is_numbered_negative, known, plain_name
 from noisyir.data.spelt import is_missing, list_in, number_in, text_in
 
 PairColumn = Literal[
@@ -18,33 +18,10 @@ PairColumn = Literal[
 ]  # fmt: skip
 Names = Mapping[PairColumn, tuple[str, ...]]
 
-# In this order, each takes the first free one of its names: {title, text} are query and document.
 # `answers` are read only if they are mapped; labels.py decides on `label`.
-NAMES: Names = {
-    "query_id": ("query_id", "qid", "question_id", "_id", "id"),
-    "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
-    "document": tuple(
-        "document positive passage context contexts answer code snippet sentence2 pos text response question2 "
-        "hypothesis chosen positives documents paragraph chunk content contents body".split()
-    ),
-    "query": tuple("query question anchor text sentence1 intent docstring title question1 premise prompt".split()),
-    "title": ("title",),
-    "source": ("source", "topic", "domain"),
-    "split": ("split",),
-    "weight": ("weight",),
-    "score": ("pos_scores", "positive_scores", "positive_score"),
-    "negative": tuple(
-        "negative negatives neg hard_negative hard_negatives hard_neg rejected_response rejected".split()
-    ),
-    "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
-    "negative_score": ("neg_scores", "negative_scores", "negative_score"),
-}
+NAMES: Names = known("pairs")
+_CORPUS_NAMES: Names = known("corpus")
 _SHOWN = 30  # columns in a message
-_CORPUS_NAMES: Names = {
-    "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
-    "title": ("title",),
-    "document": ("text", "document", "passage", "contents", "code"),
-}
 
 
 def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
@@ -55,7 +32,10 @@ def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> f
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and spaces, `-` and other signs are `_`; a mapped column that is missing is a DataError.
+    Case does not matter, and spaces, `-` and other signs are `_`.
+
+    Raises:
+        DataError: If a mapped column is missing, or query and document are mapped to one column.
     """
     plain = {plain_name(name): name for name in file.columns}
     chosen = {

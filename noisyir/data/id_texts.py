@@ -10,15 +10,14 @@ import pyarrow as pa
 import pyarrow.json
 
 from noisyir.base.errors import DataError
-from noisyir.data.columns import Cells, PairColumn, choose_columns, corpus_documents
+from noisyir.data.columns import Cells, Names, PairColumn, choose_columns, corpus_documents
 from noisyir.data.leniency import glance, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, known
 from noisyir.data.text_files import WHOLE, FilePart, open_bytes, packing_of, utf8_lines
 
-_IDS = ("_id", "id", "query_id", "qid", "doc_id", "docid", "pid", "passage_id")
-_TEXTS = ("text", "query", "question", "title", "document", "passage", "contents")
+_NAMES: Names = known("texts")
 _BLOCK = 1 << 23  # bytes that are parsed together
 _SCHEMA = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"
@@ -75,7 +74,7 @@ class IdTexts:
 
 
 def _columns(file: RowFile) -> dict[PairColumn, str]:
-    return choose_columns(file, {}, {"query_id": _IDS, "query": _TEXTS})
+    return choose_columns(file, {}, _NAMES)
 
 
 def _named(file: Path, setting: str) -> RowFile | None:

@@ -139,9 +139,7 @@ class Intake:
         return reason
 
     def _judgement(self, record: Judgement) -> str | None:
-        query, document = self.queries.get(record.query_id), self._documents.get(record.doc_id)
-        if query is None:
-            raise DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
+        query, document = self._named(record)
         if document is None:
             return self._without_document(record)
         if (split := query.split) != record.split and split is not None:
@@ -159,9 +157,7 @@ class Intake:
         return None
 
     def _negative(self, record: Negative) -> str | None:
-        query, document = self.queries.get(record.query_id), self._documents.get(record.doc_id)
-        if query is None:
-            raise DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
+        query, document = self._named(record)
         if document is None:
             raise DataError("data.unknown_document_of_negative", place=place_of(record), doc_id=record.doc_id)
         key = query.row << 32 | document
@@ -171,6 +167,11 @@ class Intake:
             return reason
         self.negatives.add(key)
         return None
+
+    def _named(self, record: Judgement | Negative) -> tuple[TakenQuery, int | None]:
+        if (query := self.queries.get(record.query_id)) is None:
+            raise DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
+        return query, self._documents.get(record.doc_id)
 
     def _reason(self, kind: str, record: Document | Query, title: str = "") -> str | None:
         """The reason why a text is left out for itself."""

@@ -10,67 +10,28 @@ from typing import Any
 
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
-from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.row_files import RowFile, known, plain_name
 from noisyir.data.spelt import list_in, number_in
 
-# By their names, with spaces and `-` as `_`; the first ones judge, the others measure
-LABELS = (
-    "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
-    "is_positive is_answer is_selected is_paraphrase clicked click is_clicked entailment entailment_judgment judgement "
-    "judgment verdict grade rel relevancy esci_label"
-).split()
-SCALES = (
-    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
-    "weight"
-).split()
+_NAMES, _WORDS = known("labels"), known("words")
+LABELS, SCALES = _NAMES["judging"], _NAMES["measuring"]
 MEANINGFUL = frozenset({*LABELS, *SCALES})
-_OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
-_GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judgment"})
-# Texts of GLUE and NLI, where 0 is entailment in some sets and not right in others
-_INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
-_WORDS = {
-    1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
-    "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
-    "exact,accept,up,thumbs up,liked,ok,okay,e,ja,wahr,richtig,gut,passt,zutreffend,oui,vrai,si,sí,vero,verdadero,"
-    "да,верно,tak,evet,sim,はい,예,○,是,对,正确,相关,✓,✔,✅,👍",
-    0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
-    "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
-    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
-    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
-    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,hard negative,distractor,"
-    "нет,неверно,nie,nee,nej,hayır,não,いいえ,아니오,×,否,错,错误,不相关,✗,✘,❌,👎",  # noqa: RUF001
-    -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
-}
-_GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
-# Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_MEASURES = frozenset("label relevance score grade rating stars feedback quality bewertung ocena".split())
-_HINTS = _MEASURES | frozenset(
-    "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
-    "similar equivalent paraphrase click valid match answerable supported useful helpful ok okay hit quality judge "
-    "has_answer contains_answer keep kept accepted approved usable thumb liked relevanz korrekt richtig passend passt "
-    "pertinent pertinence relevante relevancia correcto метка верно правильно релевантность релевантно ocena doğru "
-    "dogru stämmer 标签 相关 是否相关 相关性 ラベル 関連 正解 라벨 정답".split()
+_OF_INFERENCE, _INFERENCE, _GRADES, _RANKS, _LOW, _OF_OTHERS, _WRONG = (
+    frozenset(_NAMES[what]) for what in ("of_inference", "inference", "grades", "ranks", "low", "of_others", "wrong")
 )
-_WRONG = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled hallucination hallucinated bad disliked "
-    "unanswerable unrelated invalid mismatch contradiction falsch fehler faux falso 错误".split()
-)
-_OPPOSITES = _WRONG | frozenset(
-    "issue error rejected reject drop exclude discard remove outlier not non negative".split()
-)
-JUDGING = MEANINGFUL | _WRONG | {f"is_{name}" for name in _HINTS | _OPPOSITES}
-_RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
-_CHOICES = re.compile(r"choices|options|endings|(choice|option|ending|answer|sol|solution)_?[0-9a-e]|b")
+_GRADE_OF = {word: grade for grade, what in enumerate(("no_label", "not_right", "right"), -1) for word in _WORDS[what]}
+_MEASURES = _LOW.union(_NAMES["measures"])
+_HINTS, _OPPOSITES = _MEASURES.union(_NAMES["hints"]), _WRONG.union(_NAMES["opposites"])
+JUDGING = MEANINGFUL | _WRONG | {*_NAMES["keys"], *(f"is_{name}" for name in _HINTS | _OPPOSITES)}
+_VARIANT = r"(choice|option|ending|answer|sol|solution|response|completion|output|reply|ref|human_ref)_?[0-9a-e]"
+CHOICES = re.compile(rf"choices|options|endings|{_VARIANT}|b")
 _PLACE = re.compile(r"-1|[a-j]|\d\d?")
-# Words of any column
-_COMMON = frozenset(
-    "yes y no n true t false f 1 0 e i up down ja nein nee nej oui non si sí sim não tak nie да нет 是 否 对 错".split()
-)
+_COMMON, _MILD = (frozenset(_WORDS[what]) for what in ("common", "mild"))
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
-_EMPTY = ("nan", "null")
+_EMPTY = ("nan", "null", "[]")
 _UNREAD = (None, "leaves it unread, and all pairs count as right")
-_READING = re.compile(r"(?:\s*>=\s*(?P<least>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
+_READING = re.compile(r"(?:\s*(?P<sign>[<>])=\s*(?P<cut>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
 
 Readings = Sequence[tuple[str | None, str]]
 
@@ -82,7 +43,7 @@ class LabelColumn:
     Args:
         names: Names of its numbers, by the file's schema.
         right: The right values, if they are named.
-        least: The least right number, if a scale is cut.
+        cut: The sign > or < and the last right number, if a scale is cut.
         binary: Whether numbers beyond -1, 0 and 1 are not understood.
         marks: Whether its values mark right pairs, so that an empty cell is not right.
         spans: Whether it holds answers as `datasets` has SQuAD's: without a text the document does not answer.
@@ -92,7 +53,7 @@ class LabelColumn:
     column: str
     names: tuple[str, ...] = ()
     right: frozenset[str] = frozenset()
-    least: float | None = None
+    cut: tuple[str, float] | None = None
     binary: bool = False
     marks: bool = False
     spans: bool = False
@@ -108,8 +69,9 @@ class LabelColumn:
         number, grade = number_in(named), _GRADE_OF.get(named)
         if self.right:
             return int(bool(self.right & {word, named, *([str(value).lower()] if isinstance(value, bool) else [])}))
-        if self.least is not None:
-            grade = None if number is None else int(number >= self.least)
+        if self.cut is not None:
+            sign, last = self.cut
+            grade = None if number is None else int(number >= last if sign == ">" else number <= last)
         elif grade is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
             grade = int(number)
         if grade is None:
@@ -135,8 +97,9 @@ class LabelColumn:
                 shown = word if named == word else f"{word} ({named})"
                 meant["no label" if none else "right" if grade > 0 else "not right"].append(shown)
         said = "; ".join(f"{_shown(shown)} = {what}" for what, shown in meant.items() if shown)
-        if self.least is not None:
-            said = f"{self.least:g} and above = right, below = not right"
+        if self.cut is not None:
+            (right, wrong), last = (("above", "below") if self.cut[0] == ">" else ("below", "above")), self.cut[1]
+            said = f"{last:g} and {right} = right, {wrong} = not right"
         if words and is_part_empty:
             said += f"; empty = {'not right' if self.marks else 'no label, right in dev and test'}"
         return replace(self, said=f"{self.column}: {said or f'empty in the first {_PEEKED:,} rows'}")
@@ -149,40 +112,39 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
 
     Args:
         used: Columns that are read as something else.
-        given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`.
+        given: The user's own mapping; its `label` is a column or a reading: `label:0`, `score>=0.5`, `distance<=2`.
     """
     if (asked := given.get("label", "")) is None:
         return None
     if asked:
-        column, right, least = parsed(asked, file.columns)
-        found = LabelColumn(column, file.class_names().get(column, ()), right, least)
+        column, right, cut = parsed(asked, file.columns)
+        found = LabelColumn(column, file.class_names().get(column, ()), right, cut)
         marks = bool(right) and all(found.grade(word, column) for word in _first_words(file, [column])[column])
         return replace(found, marks=marks).describing(file)
     free = {plain_name(name): name for name in file.columns if name not in used}
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
-        if _has_spans(file, free.get("answers")):
-            return LabelColumn(free["answers"], spans=True, said=f"{free['answers']}: without a text = not right")
-        _refuse_hints(file, free)
-        return None
+        if not (spans := _spans_in(file, free.get("answers"))):
+            _refuse_hints(file, free)
+        return spans
     words = _first_words(file, columns[:1])[columns[0]]
     found = LabelColumn(columns[0], file.class_names().get(columns[0], ()), binary=True)
     doubt, readings = _doubt(found, words, {plain_name(name) for name in file.columns})
     if len(judging) > 1:
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
-    elif judging and (choices := [*filter(_CHOICES.fullmatch, free)]) and all(map(str.isdecimal, words)):
+    elif judging and (choices := [*filter(CHOICES.fullmatch, free)]) and all(map(str.isdecimal, words)):
         doubt = f"or be the place of the right one in {free[choices[0]]!r}"
         readings = [(columns[0], "takes 0 for not right, and above for right")]
     if doubt:
-        raise _unclear(file, columns[0], doubt, readings)
+        raise _unclear(file, columns[0], doubt, () if _lists_more(file, columns[0], used) else readings)
     return replace(found, binary=plain_name(found.column) not in _GRADES).describing(file)
 
 
 def holds_judgements(file: RowFile, column: str) -> bool:
     """Whether the first values are few words such as accept, or places of choices such as B, and so no documents."""
     words, other = _first_words(file, [column])[column], map(plain_name, {*file.columns} - {column})
-    places = filter(_PLACE.fullmatch, words) if any(map(_CHOICES.fullmatch, other)) else ()
+    places = filter(_PLACE.fullmatch, words) if any(map(CHOICES.fullmatch, other)) else ()
     return 0 < len(words) <= _MOST_SHOWN and {*_GRADE_OF, "-1", "0", "1", *places}.issuperset(words)
 
 
@@ -191,12 +153,19 @@ def is_judgement(text: str) -> bool:
     return number_in(text) is not None or _word(text) in _GRADE_OF
 
 
-def _has_spans(file: RowFile, column: str | None) -> bool:
-    """Whether the column holds objects with texts of answers and their places."""
-    if column is None:
-        return False
-    cells = [row[column] for row in file.first([column], _PEEKED)]
-    return bool(cells) and all(isinstance(cell, Mapping) and {"text", "answer_start"} <= set(cell) for cell in cells)
+def _lists_more(file: RowFile, column: str, used: Collection[str]) -> bool:
+    """Whether a row lists several values, and no column that is read lists as many."""
+    rows = ({name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
+            for row in file.first([column, *used]))  # fmt: skip
+    return any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows)
+
+
+def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
+    """The column, if it holds objects with texts of answers and their places."""
+    cells = [row[column] for row in file.first([column], _PEEKED)] if column else []
+    if column and cells and all(isinstance(cell, Mapping) and {"text", "answer_start"} <= set(cell) for cell in cells):
+        return LabelColumn(column, spans=True, said=f"{column}: without a text = not right")
+    return None
 
 
 def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> DataError:
@@ -218,8 +187,10 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         named = [LabelColumn(column, names).named(word) for word in words]
         marked = len(named) == 1 and len(named[0]) == 1 and named[0] not in _COMMON and not named[0].isdecimal()
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named if not marked}
-        by_words = {0, 1} <= grades and not _COMMON & {*named}
-        if (None in grades and not by_words) or len(words) > _MOST_SHOWN or ("id" in parts and not parts & _MEASURES):
+        all_wrong = grades == {0} and not _MILD & {*named}
+        by_words = ({0, 1} <= grades or all_wrong) and not _COMMON & {*named}
+        is_many = len(words) > _MOST_SHOWN and (not parts & _MEASURES or parts & _OF_OTHERS)
+        if (None in grades and not by_words) or is_many or ("id" in parts and not parts & _MEASURES):
             continue
         is_flag = marked or all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"
@@ -233,12 +204,12 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
             raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])
 
 
-def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], float | None]:
-    """Column, right values and least right number of `label`, `label:0|2` or `score>=0.5`."""
+def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], tuple[str, float] | None]:
+    """Column, right values, sign and last right number of `label`, `label:0|2`, `score>=0.5` or `distance<=2`."""
     for name in sorted(columns, key=len, reverse=True):
         if asked.startswith(name) and (found := _READING.fullmatch(asked[len(name) :])):
             right = frozenset(map(_word, found["right"].split("|"))) if found["right"] else frozenset[str]()
-            return name, right, float(found["least"]) if found["least"] else None
+            return name, right, (found["sign"], float(found["cut"])) if found["sign"] else None
     return asked, frozenset(), None
 
 
@@ -250,12 +221,14 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
     if unknown:
         known = "|".join(name for name in named if _GRADE_OF.get(name) == 1)
         right = [known] if known else [f"{max(numbers):g}"] if numbers else unknown[:_MOST_SHOWN]
+        right = [one for one in right if not one.startswith("{")]  # objects are not typed
         return f"for it holds {_shown(words)}", [(f"{column}:{one}", f"takes {one} alone for right") for one in right]
     if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
         low, high = min(numbers), max(numbers)
-        cut = 0.5 if low >= 0 and high <= 1 else round((low + high) / 2, 2)
-        how = f"takes {cut:g} and above for right; choose the cut"
-        return f"a scale from {low:g} to {high:g}", [(f"{column}>={cut:g}", how)]
+        cut = 0.5 if 0 <= low < 0.5 < high <= 1 else round((low + high) / 2, 2)
+        sign, side = ("<=", "below") if _LOW & {*re.split(r"[._]", plain_name(column))} else (">=", "above")
+        how = f"takes {cut:g} and {side} for right; choose the cut"
+        return f"a scale from {low:g} to {high:g}", [(f"{column}{sign}{cut:g}", how)]
     is_graded, inference = plain_name(column) in _GRADES, columns & _INFERENCE and plain_name(column) in _OF_INFERENCE
     plain = numbers <= {0, 1} or numbers <= {-1, 1} or (found.names and numbers <= {-1})
     if is_graded or not numbers or (plain and (not inference or numbers == {-1})):
@@ -278,11 +251,13 @@ def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _word(value: object) -> str:
-    """A value in the form in which values are compared; empty if there is none."""
+    """A value in the form in which values are compared; empty if there is none; a list of one is that one."""
+    if isinstance(value, str) and value.startswith("[") and len(found := list_in(value) or []) == 1:
+        value = found[0]
     text = " ".join(str(int(value) if isinstance(value, bool) else "" if value is None else value).lower().split())
     if (number := number_in(text)) is not None:
         return str(int(number)) if number.is_integer() else repr(number)
-    return "" if text in _EMPTY else re.sub(r"[ _-]+", " ", text).strip() or text
+    return "" if text in _EMPTY else re.sub(r"[ _-]+", " ", text).strip(" .!") or text
 
 
 def _shown(words: Sequence[str]) -> str:

@@ -19,10 +19,10 @@ from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.formats.triples import array_in
-from noisyir.data.labels import MEANINGFUL, is_judgement
+from noisyir.data.labels import CHOICES, MEANINGFUL, is_judgement
 from noisyir.data.leniency import lenient
-from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.shapes import TEXTS
+from noisyir.data.row_files import RowFile, known, plain_name
+from noisyir.data.shapes import TEXTS, are_texts
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
 
@@ -38,18 +38,15 @@ _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
               "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list",
-              "data.merged_cells", "data.hidden")  # fmt: skip
+              "data.merged_cells", "data.hidden", "data.bare_returns")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*\S\s.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
-_ASKS = re.compile(
-    "quer|question|input|user|claim|instruction|prompt|search|subject|betreff|frage|pregunta|вопрос|問|问|질문", re.I
-)
-_REPLIES = re.compile(
-    "context|passage|answer|repl|respon|solution|antwort|lösung|respuesta|ответ|回答|답", re.IGNORECASE
-)
-_WRONG = re.compile("(^|[^a-z])(neg|reject|wrong)", re.IGNORECASE)
-_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner|role|status|url)")
+_PARTS = known("parts")
+_ASKS, _REPLIES = (re.compile("|".join(_PARTS[what]), re.IGNORECASE) for what in ("asks", "replies"))
+_WRONG = re.compile(f"(^|[^a-z])({'|'.join(_PARTS['wrong'])})")  # in plain names, as the next
+_NO_TEXT = re.compile(f"(.*_)?({'|'.join(_PARTS['no_text'])})")
 _LITERAL = re.compile(r"^\[.*\]$")
+_LONG_LABEL = 30  # signs; a label is shorter
 
 
 def recognise(source: str, **given: str | None) -> dict[str, Any]:
@@ -181,13 +178,17 @@ def _mapping(rows: RowFile) -> str:
     first = rows.first(rows.columns)
     known = choose_columns(rows, {}, NAMES)
     listed = {name: [max(texts, key=len) for row in first if (texts := _texts(row[name]))] for name in rows.columns}
-    lengths = {name: mean(map(len, texts)) for name, texts in listed.items() if texts}
-    plain = {name: plain_name(name) for name in lengths if name not in known.values()}
-    judging = {name for name, of in plain.items() if of in MEANINGFUL or _NO_TEXT.fullmatch(of)}
-    free = [name for name in lengths if (name in plain and name not in judging) or name == known.get("title")]
+    lengths = {name: mean(map(len, texts)) for name, texts in listed.items() if texts and are_texts(texts)}
+    known = {what: name for what, name in known.items() if name in lengths}
+    plain = {name: plain_name(name) for name in lengths}
+    short = {name for name in lengths if plain[name] in MEANINGFUL and lengths[name] < _LONG_LABEL}
+    taken = {*short, *known.values()} - {known.get("title"), known.get("source")}
+    free = [name for name in lengths if name not in taken and not _NO_TEXT.fullmatch(plain[name])]
     longest = sorted(free, key=lambda name: (lengths[name], free.index(name)))
-    query, wrong = known.get("query") or next(filter(_ASKS.search, longest), None), [*filter(_WRONG.search, longest)]
-    longest = [name for name in longest if name not in (query, *wrong)]
+    wrong = [name for name in longest if _WRONG.search(plain[name])]
+    query = known.get("query") or next(filter(_ASKS.search, [name for name in longest if name not in wrong]), None)
+    variants = [name for name in longest if query and CHOICES.fullmatch(plain[name])]  # one of them may be right
+    longest = [name for name in longest if name not in (query, *wrong, *variants)]
     document = known.get("document") or next(filter(_REPLIES.search, longest[::-1]), longest[-1] if longest else None)
     longest = [name for name in longest if name != document]
     query = query or (longest.pop() if longest else None)

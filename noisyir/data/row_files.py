@@ -1,9 +1,11 @@
 """Files of rows with named columns, in any container."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,12 @@ def _suffix(file: Path, setting: str) -> str | None:
 
 def _means(name: str, meaningful: Collection[str]) -> bool:
     return name in meaningful or ("negative" in meaningful and is_numbered_negative(name))
+
+
+def known(table: str) -> dict[Any, tuple[str, ...]]:
+    """The names or words in a table of known.toml, by their meaning."""
+    tables = tomllib.loads(files("noisyir").joinpath("data", "known.toml").read_text(encoding="utf-8"))
+    return {meaning: tuple(" ".join(names.split()).split(", ")) for meaning, names in tables[table].items()}
 
 
 def is_numbered_negative(column: str) -> bool:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from noisyir.base.errors import DataError
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Passage
+from noisyir.data.formats.trainers import passage_row
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.row_files import RowFile
-from noisyir.data.shapes import identity, joined, number, objects, text
+from noisyir.data.shapes import identities, identity, joined, number, objects, text
 from noisyir.data.text_files import open_to_write, utf8_lines
 
 _PADDING = (100.0, 0.0)
@@ -104,15 +105,8 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and not isfinite(value)  # counted, and refused with all others of the file
 
 
-def _listed(row: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    values = row.get(name) or []
-    if not isinstance(values, list) or any(isinstance(one, bool) or not isinstance(one, str | int) for one in values):
-        raise DataError("data.wrong_value", expected="a list of texts", where=where, name=name, value=values)
-    return [str(one) for one in values]
-
-
 def _id_list(row: Mapping[str, Any], where: str) -> ScoredList:
-    names, right = _listed(row, "document_ids", where), {*_listed(row, "positive_ids", where)}
+    names, right = identities(row, "document_ids", where), {*identities(row, "positive_ids", where)}
     scores = _numbers(row, "scores", where, len(names))
     found = [Passage("", "", name, score) for name, score in zip(names, scores, strict=True)]
     found.sort(key=lambda one: one.doc_id not in right)
@@ -129,8 +123,8 @@ def _id_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
 def _flag_embedding(row: Mapping[str, Any], where: str) -> ScoredList:
     sides = []
     for side in ("pos", "neg"):
-        texts = _listed(row, side, where)
-        names: list[Any] = _listed(row, f"{side}_id", where) or [None] * len(texts)
+        texts = identities(row, side, where)
+        names: list[Any] = identities(row, f"{side}_id", where) or [None] * len(texts)
         scores = _numbers(row, f"{side}_scores", where, len(texts))
         sides.append([Passage("", one, name, score) for one, name, score in zip(texts, names, scores, strict=True)])
     right, wrong = sides
@@ -162,16 +156,13 @@ def _sentence_transformers(row: Mapping[str, Any], where: str) -> ScoredList:
 
 def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
     """The longest lists only, because its losses need equally many columns in all rows."""
-    longest: list[ScoredList] = []
+    lists = list(lists)
+    most = max((len(one.documents) for one in lists), default=0)
     for one in lists:
-        if not longest or len(one.documents) > len(longest[0].documents):
-            longest = [one]
-        elif len(one.documents) == len(longest[0].documents):
-            longest.append(one)
-    for one in longest:
-        first, *rest = map(joined, one.documents)
-        negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
-        yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
+        if len(one.documents) == most:
+            first, *rest = map(joined, one.documents)
+            negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
+            yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
 
 
 def _tevatron(row: Mapping[str, Any], where: str) -> ScoredList:
@@ -185,10 +176,7 @@ def _tevatron(row: Mapping[str, Any], where: str) -> ScoredList:
 
 def _tevatron_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
     for one in lists:
-        passages = [
-            {"docid": document.doc_id, "title": document.title, "text": document.text, "score": document.score}
-            for document in one.documents
-        ]
+        passages = [*map(passage_row, one.documents)]
         right, wrong = passages[: one.given], passages[one.given :]
         yield {"query_id": one.query_id, "query": one.query, "positive_passages": right, "negative_passages": wrong}
 

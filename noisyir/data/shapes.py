@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from statistics import median
 from typing import Any
 
@@ -27,10 +27,18 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
 _ASKING, _FEW = ("?", "\uff1f", "\u061f"), 10  # signs; rows, below which none are called swapped
+_ADDRESS = re.compile(r"(https?://|www\.)\S+|[\w./\\-]+\.(pdf|html?|txt|docx?|md)")
+_NO_TEXTS = {
+    "are addresses": _ADDRESS,
+    "are ids": re.compile(r"(?=\S*[A-Z_:-])(?=\S*[A-Za-z])(?=\S*\d)[\w:-]{4,40}"),
+    "join several texts": re.compile(r".*\S\s*(\|\||\[SEP\]|<sep>)\s*\S.*", re.DOTALL | re.IGNORECASE),
+}
 _FLOAT = re.compile(r"\d+\.0")
 _LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
 _NOTHING = re.compile(
-    r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+|[\"\u3003]|ditto)\s*", re.IGNORECASE
+    r"\s*(\(?(none|null|nan)\)?|n[/.]?a\.?|\\n|undefined|tbd|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+|[.?]+|\[\]|\{\}|''|"
+    r"[\"\u3003]|ditto)\s*",
+    re.IGNORECASE,
 )
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
@@ -169,6 +177,37 @@ def refuse_swapped(rows: RowFile, query: str, document: str) -> None:
         raise DataError("data.swapped", path=rows.path, query=query, document=document, turned=turned, kept=kept)
 
 
+def refuse_dumped_posts(rows: RowFile, query: str, document: str) -> None:
+    """Refuse titles with their bodies where a column says which other row is the answer."""
+    plain = {plain_name(name): name for name in rows.columns}
+    answer = plain.get("accepted_answer_id") or plain.get("parent_id")
+    if answer and (plain_name(query), plain_name(document)) == ("title", "body"):
+        kept = with_columns({"query": query, "document": document}, rows.path)
+        raise DataError("data.answers_elsewhere", path=rows.path, column=answer, document=document, kept=kept)
+
+
+def are_texts(texts: Sequence[str]) -> bool:
+    """Whether texts may be queries or documents: several differ, and some are neither numbers nor addresses."""
+    is_varied = len(texts) < _FEW or len({*texts}) > 1
+    return is_varied and any(number_in(one) is None and not _ADDRESS.fullmatch(one) for one in texts)
+
+
+def refuse_no_texts(rows: RowFile, columns: Mapping[PairColumn, str]) -> None:
+    """Refuse columns of documents that hold mostly ids or addresses, or several texts in one."""
+    sides: tuple[PairColumn, ...] = ("document", "negative")
+    for what, (fault, pattern) in product([side for side in sides if side in columns], _NO_TEXTS.items()):
+        column, given = columns[what], first_texts(rows, columns[what])
+        if len(given) >= _FEW and len(found := [*filter(pattern.fullmatch, given)]) > 0.8 * len(given):
+            kept, one = f"; {with_columns({what: column}, rows.path)} keeps them as they are", found[0]
+            raise DataError("data.no_texts", path=rows.path, column=column, fault=fault, one=one, kept=kept)
+
+
+def first_texts(rows: RowFile, column: str) -> list[str]:
+    """The texts of a column's first rows, in lists or not."""
+    cells = (row[column] for row in rows.first([column]))
+    return [one for cell in cells for one in (cell if isinstance(cell, list) else [cell]) if isinstance(one, str)]
+
+
 def are_lists(rows: RowFile, column: str | None) -> bool:
     """Whether all first cells that are not empty spell lists of texts; only most of a flat file is a DataError."""
     if column is None:
@@ -203,12 +242,13 @@ def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairCo
 
 
 def split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
-    """A free column that may be the split by its name, and is by its first values."""
-    for name in pairs.columns:
-        if _SPLIT.fullmatch(plain_name(name)) and name not in columns.values():
-            named = [cell for row in pairs.first([name]) if (cell := row[name])]
-            if named and all(isinstance(cell, str) and cell.lower() in SPLIT_WORDS for cell in named):
-                return name
+    """A free column of splits in the first rows: by its name, or with train among several."""
+    free = [name for name in pairs.columns if name not in columns.values()]
+    rows = pairs.first(free)
+    for name in free:
+        splits = {SPLIT_WORDS.get(str(cell).strip().lower()) for row in rows if (cell := row[name])}
+        if splits and None not in splits and (_SPLIT.fullmatch(plain_name(name)) or {"train"} < splits):
+            return name
     return None
 
 

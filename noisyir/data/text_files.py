@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import os
+import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -162,6 +163,12 @@ def open_to_write(path: Path) -> Iterator[IO[bytes]]:
             yield plain
 
 
+def write_lines(path: Path, rows: Iterable[Iterable[str]]) -> None:
+    """Write a line for each row, with tabs between its cells, in which tabs and line ends become spaces."""
+    with open_to_write(path) as out:
+        out.writelines(("\t".join(map(spaced, cells)) + "\n").encode() for cells in rows)
+
+
 class FilePart(NamedTuple):
     """Lines of a file from number `first` at byte `offset` to below number `end`, or to the last."""
 
@@ -189,6 +196,8 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
             for number, raw in enumerate(_bounded_lines(handle, path, part.first), part.first):
                 if number == part.end:
                     return
+                if number == 1 and b"\r" in raw.strip() and not raw.endswith(b"\n"):
+                    raise DataError("data.bare_returns", path=path, quote=shlex.quote(str(path)))
                 try:
                     line = _decoded(raw, f"{path} line", number, offset)
                 except DataError as error:
@@ -257,9 +266,14 @@ def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[s
 
 def spaced(text: str) -> str:
     """The words of a text with a space between any two, for files of lines; zero bytes are a DataError."""
+    return " ".join(without_zeros(text).split())
+
+
+def without_zeros(text: str) -> str:
+    """The text, if it holds no zero bytes; else DataError."""
     if "\0" in text:
         raise DataError("data.zero_bytes_to_write", text=text)
-    return " ".join(text.split())
+    return text
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

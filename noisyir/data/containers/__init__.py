@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from noisyir.base.errors import DataError
+from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import PACKED, first_bytes, name_of_content
 
 Row = tuple[int, dict[str, Any]]
 
-# Suffix and module of each container
+# Suffix of each container, with its module, its class and the class's argument
 SUFFIXES: Mapping[str, str] = {
-    ".jsonl": "json_file",
-    ".ndjson": "json_file",
-    ".jsonlines": "json_file",
-    ".json": "json_file",
-    ".csv": "csv_file",
-    ".tsv": "csv_file",
-    ".parquet": "arrow_file",
-    ".arrow": "arrow_file",
-    ".feather": "arrow_file",
-    ".xlsx": "sheet",
+    ".jsonl": "json_file JsonFile line",
+    ".ndjson": "json_file JsonFile line",
+    ".jsonlines": "json_file JsonFile line",
+    ".json": "json_file JsonFile item",
+    ".csv": "csv_file Separated csv",
+    ".tsv": "csv_file Separated tsv",
+    ".parquet": "arrow_file Parquet",
+    ".arrow": "arrow_file ArrowFile",
+    ".feather": "arrow_file ArrowFile",
+    ".xlsx": "sheet Sheet",
 }
 FOLDER = "/"  # the suffix of a folder of such files
 OBJECT = "{"  # the suffix of one JSON object with rows inside
@@ -31,7 +32,7 @@ FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
 FIRST_ROWS = 100  # of a JSON file; their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
-_MODULES = {**SUFFIXES, FOLDER: "split_folder", OBJECT: "json_file"}
+_CLASSES = {**SUFFIXES, FOLDER: "split_folder SplitFolder", OBJECT: "json_file JsonFile row"}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 Check = Callable[[int, Set[str]], None]
@@ -39,6 +40,22 @@ Check = Callable[[int, Set[str]], None]
 
 def accept(number: int, names: Set[str]) -> None:
     """Accept any row."""
+
+
+def is_header(cells: Sequence[Any], header: Sequence[str], place: str, number: int) -> bool:
+    """Whether a record is left out for being the header again, as in joined files.
+
+    Raises:
+        DataError: If its names are in another order, for so are the cells that follow.
+    """
+    if len(header) < 2 or str(cells[0]).strip().lower() not in map(str.lower, header):
+        return False
+    again, names = ([str(one).strip().lower() for one in some] for some in (cells, header))
+    if again != names and sorted(again) == sorted(names):
+        raise DataError("data.header_turned", place=place, number=number)
+    if again == names:
+        bad_row(place, number, DataError("data.header_again", place=place, number=number))
+    return again == names
 
 
 class Container(Protocol):
@@ -63,7 +80,8 @@ class Container(Protocol):
 @cache
 def container(suffix: str) -> Container:
     """The container for a suffix."""
-    found: Container = import_module(f"{__name__}.{_MODULES[suffix]}").container(suffix)
+    module, name, *given = _CLASSES[suffix].split()
+    found: Container = getattr(import_module(f"{__name__}.{module}"), name)(*given)
     return found
 
 

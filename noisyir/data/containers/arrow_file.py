@@ -24,11 +24,6 @@ BROKEN = (OSError, pa.ArrowException, UnicodeDecodeError)  # raised by reading a
 _NO_TEXT = "UTF8"  # in pyarrow's message on invalid text
 
 
-def container(suffix: str) -> "Parquet | ArrowFile":
-    """A table of the suffix's kind."""
-    return Parquet() if suffix == ".parquet" else ArrowFile()
-
-
 @dataclass(frozen=True)
 class ArrowFile:
     """A table of rows; `datasets` saves a stream of them."""

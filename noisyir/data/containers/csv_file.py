@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.base.errors import DataError
-from noisyir.data.containers import Check, Row, accept
+from noisyir.data.containers import Check, Row, accept, is_header
 from noisyir.data.leniency import bad_row, lenient, strict
 from noisyir.data.limits import LINE
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, utf8_lines, without_zeros
 
 _DELIMITERS = ",;\t|"
 _LINES = 1000  # of a tsv, by which quotes are known
@@ -28,9 +28,9 @@ _SAMPLE = 50  # records by which a delimiter is chosen
 
 @dataclass(frozen=True)
 class Separated:
-    """Records of cells; `quoted` as in csv, where cells may hold line ends; cells of a tsv are plain."""
+    """Records of cells; in a csv cells may be quoted and hold line ends; cells of a tsv are plain."""
 
-    quoted: bool
+    kind: str
     unit: str = "line"
 
     def columns(self, path: Path) -> tuple[str, ...]:
@@ -40,21 +40,21 @@ class Separated:
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""
-        header: list[str] = []
+        header, where = list[str](), f"{path} line"
         for place, (number, cells) in enumerate(self._cells(path)):
-            if place == 1 and self.quoted and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
+            first = cells if place == 1 and self.kind == "csv" else ()
+            if any(cell[:2] == ' "' and cell[-1:] == '"' for cell in first):
                 raise DataError("data.space_before_quotes", path=path, number=number)
-            if place == 1 and self.quoted and (quotes := {cell[:1] + cell[-1:] for cell in cells}) <= _OTHER_QUOTES:
+            if first and (quotes := {cell[:1] + cell[-1:] for cell in first}) <= _OTHER_QUOTES:
                 raise DataError("data.other_quotes", path=path, number=number, quotes=min(quotes))
             if not header:
                 header = cells
                 places = {name: column for column, name in enumerate(header)}
                 wanted = [(name, places[name]) for name in columns]
-            elif len(cells) != len(header) or (cells == header and len(cells) > 1):
+            elif len(cells) != len(header):
                 fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                fault = "the header again, as in joined files: take this line out" if cells == header else fault
-                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
-            else:
+                bad_row(where, number, DataError("data.bad_line", path=path, number=number, fault=fault))
+            elif not is_header(cells, header, where, number):
                 yield number, {name: cells[position] for name, position in wanted}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
@@ -68,35 +68,24 @@ class Separated:
                 out.write(self._record([_cell(row[name]) for name in header]))
 
     def _record(self, cells: Iterable[str]) -> bytes:
-        return f"{csv_record(cells) if self.quoted else tsv_record(cells)}\n".encode()
+        return f"{csv_record(cells) if self.kind == 'csv' else tsv_record(cells)}\n".encode()
 
     def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """(first line, cells) of every record, the header too."""
-        delimiter, quoted = dialect_of(path, ".csv" if self.quoted else ".tsv")
+        delimiter, quoted = dialect_of(path, f".{self.kind}")
         return records(path, delimiter, quoted=quoted)
 
 
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
     """A record of csv without its end; a cell with a line end is quoted, and one with zero bytes a DataError."""
     text = StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(_without_zeros, cells))
+    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(without_zeros, cells))
     return text.getvalue().removesuffix("\r\n")
 
 
 def tsv_record(cells: Iterable[str]) -> str:
     """A record of tsv without its end; tabs and line ends within cells become spaces, zero bytes a DataError."""
-    return "\t".join(" ".join(_without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
-
-
-def _without_zeros(cell: str) -> str:
-    if "\0" in cell:
-        raise DataError("data.zero_bytes_to_write", text=cell)
-    return cell
-
-
-def container(suffix: str) -> Separated:
-    """A csv or tsv by the suffix."""
-    return Separated(suffix == ".csv")
+    return "\t".join(" ".join(without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
 
 
 def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:

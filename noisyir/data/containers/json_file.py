@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.base.errors import DataError
-from noisyir.data.containers import FIRST_ROWS, OBJECT, Check, Row, accept
+from noisyir.data.containers import FIRST_ROWS, Check, Row, accept
 from noisyir.data.json_arrays import json_array
 from noisyir.data.json_objects import rows_of
 from noisyir.data.leniency import bad_row
@@ -51,8 +51,3 @@ class JsonFile:
         if self.unit == "row":
             return enumerate(rows_of(path), 1)
         return json_lines(path) if self.unit == "line" else json_array(path)
-
-
-def container(suffix: str) -> JsonFile:
-    """An array for `.json`, rows within one object, or lines."""
-    return JsonFile({".json": "item", OBJECT: "row"}.get(suffix, "line"))

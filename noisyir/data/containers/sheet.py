@@ -6,20 +6,21 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from noisyir.base.errors import DataError, MissingPackageError, install_hint
-from noisyir.data.containers import Check, Row, accept
+from noisyir.data.containers import Check, Row, accept, is_header
 from noisyir.data.limits import LINE
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"')
+_STYLED = re.compile(rb'<c r="(\w+)"[^>]* s="(\d+)"[^>]*(?<!/)><(?!/)')  # a cell with a value
 _HIDDEN = re.compile(rb'<(?:\w+:)?row(?=[^>]* hidden="(?:1|true)")[^>]* r="(\d+)"[^>]*(?<!/)><(?!/)')
+_TITLES = 20  # rows, empty ones among them, above which another sheet has its header
 _LONGEST_TAG = 400  # of a row or of merged cells
 _RETURN, _UNWRITABLE = re.compile("_x000D_", re.IGNORECASE), re.compile("[\ufffe\uffff]")  # the first is Excel's
 _END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
@@ -42,18 +43,18 @@ class Sheet:
         cells = self._cells(path)
         header = next(cells, (1, ()))[1]
         for number, values in cells:
-            found = dict(zip(header, values, strict=False))
-            yield number, {name: found.get(name) for name in columns}
+            if not is_header(values, header, f"{path} row", number):
+                found = dict(zip(header, values, strict=False))
+                yield number, {name: found.get(name) for name in columns}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a workbook; DataError if a text is too long for a cell, or has characters that Excel refuses."""
         book = _openpyxl().Workbook(write_only=True)
         sheet = book.create_sheet("pairs")
-        first = next(rows, None)
-        if first is not None:
-            sheet.append(list(first))
-            for number, row in enumerate(chain([first], rows), 2):
-                sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
+        for number, row in enumerate(rows, 2):
+            if number == 2:
+                sheet.append(list(row))
+            sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
         book.save(path)
 
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -65,7 +66,7 @@ class Sheet:
         try:
             width, sheet, others = 0, book.worksheets[0], book.worksheets[1:]
             if sheet.sheet_state != "visible":
-                raise DataError("data.hidden", path=path, what=f"the first sheet, {sheet.title!r},")
+                raise DataError("data.hidden", path=path, what=f"the first sheet, {sheet.title!r}, is hidden")
             _refuse_unseen(path, sheet)
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
             for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
@@ -75,8 +76,11 @@ class Sheet:
                     names = ["" if value is None else str(value) for value in values]
                     width = len(" ".join(names).split()) and max(n for n, name in enumerate(names, 1) if name)
                     for other in others:
-                        if next(other.iter_rows(values_only=True, max_col=len(values)), ()) == values:
-                            raise DataError("data.equal_sheets", path=path, first=sheet.title, other=other.title)
+                        rows = map(_names, other.iter_rows(values_only=True, max_row=_TITLES))
+                        both = (found := next(filter(None, rows), set())) & (here := _names(values))
+                        if both in (found, here) and len(both) > 1:
+                            first, second, shown = sheet.title, other.title, ", ".join(sorted(both))
+                            raise DataError("data.equal_sheets", path=path, first=first, other=second, columns=shown)
                     yield number, tuple(names[:width])
                 else:
                     yield number, tuple(map(_plain, values[:width]))
@@ -111,21 +115,26 @@ def _refuse_bombs(path: Path) -> None:
 
 
 def _refuse_unseen(path: Path, sheet: Any) -> None:
-    """Refuse hidden rows, and cells that span rows: the file holds their value in the first row alone."""
-    with sheet.parent._archive.open(sheet._worksheet_path) as part:
+    """Refuse hidden rows, struck-out cells, and cells that span rows: one row has the value."""
+    book = sheet.parent
+    struck = {number for number, style in enumerate(book._cell_styles) if book._fonts[style.fontId].strike}
+    with book._archive.open(sheet._worksheet_path) as part:
         before = b""
         while piece := part.read(_PIECE):
             if hidden := _HIDDEN.search(before + piece):
-                raise DataError("data.hidden", path=path, what=f"row {hidden[1].decode()}")
+                raise DataError("data.hidden", path=path, what=f"row {hidden[1].decode()} is hidden")
+            for cell, style in _STYLED.findall(before + piece) if struck else ():
+                if int(style) in struck:
+                    raise DataError("data.hidden", path=path, what=f"cell {cell.decode()} is struck out")
             for cells, first, last in _MERGED.findall(before + piece):
                 if first != last:
                     raise DataError("data.merged_cells", path=path, cells=cells.decode())
             before = piece[-_LONGEST_TAG:]
 
 
-def container(suffix: str) -> Sheet:
-    """A workbook."""
-    return Sheet()
+def _names(cells: Sequence[Any]) -> set[str]:
+    """The names in a row that may be a header."""
+    return {str(cell).strip().lower() for cell in cells if cell is not None}
 
 
 def _plain(value: Any) -> Any:

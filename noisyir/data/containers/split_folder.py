@@ -55,10 +55,6 @@ class SplitFolder:
                 split = {SPLIT: part.split} if part.split and SPLIT not in there else {}
                 yield number, {name: None for name in columns} | row | split
 
-    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """Raise DataError: a folder is written file by file."""
-        raise DataError("data.folder_not_written", path=path)
-
 
 def parts_of(folder: Path) -> list[SplitFile]:
     """The files with rows."""
@@ -121,8 +117,3 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError("data.not_one_json_object", path=path, kind=type(value).__name__)
     return value
-
-
-def container(suffix: str) -> SplitFolder:
-    """A folder."""
-    return SplitFolder()

@@ -1,10 +1,8 @@
 """DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -13,6 +11,7 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
+from noisyir.data.containers.csv_file import csv_record
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import DprJson
 from noisyir.data.json_arrays import json_array
@@ -174,9 +173,7 @@ def _pairs(question: _DprQuestion) -> Iterator[Judgement]:
 
 
 def _line(cells: Sequence[str]) -> bytes:
-    text = StringIO()
-    csv.writer(text, delimiter="\t", lineterminator="\n").writerow(map(spaced, cells))
-    return text.getvalue().encode()
+    return (csv_record(map(spaced, cells), "\t") + "\n").encode()
 
 
 def _found(root: Path, names: Iterable[str]) -> Path | None:

@@ -48,8 +48,7 @@ class IrDataset:
 
     def documents(self) -> Iterator[Document]:
         """Title and text, or the package's default text."""
-        for number, document in enumerate(self._given("docs"), 1):
-            place = f"{self.name} document"
+        for place, number, document in self._given("docs", "document"):
             with row(place, number):
                 title = getattr(document, "title", "") or ""
                 text = getattr(document, "text", None) or document.default_text()
@@ -57,22 +56,21 @@ class IrDataset:
 
     def queries(self) -> Iterator[Query]:
         """Every query's text."""
-        for number, query in enumerate(self._given("queries"), 1):
-            place = f"{self.name} query"
+        for place, number, query in self._given("queries", "query"):
             with row(place, number):
                 yield Query(query.query_id, query.default_text(), (), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The qrels, all grades."""
-        for number, qrel in enumerate(self._given("qrels") if self.given.has_qrels() else (), 1):
-            place = f"{self.name} judgement"
+        for place, number, qrel in self._given("qrels", "judgement") if self.given.has_qrels() else ():
             with row(place, number):
                 yield Judgement(qrel.query_id, qrel.doc_id, int(qrel.relevance), self.split, None, place, number)
 
-    def _given(self, what: str) -> Iterator[Any]:
-        """The package's records of a kind; DataError if a download fails."""
+    def _given(self, what: str, called: str) -> Iterator[tuple[str, int, Any]]:
+        """The package's records of a kind, with place and number; DataError if a download fails."""
         try:
-            yield from getattr(self.given, f"{what}_iter")()
+            for number, one in enumerate(getattr(self.given, f"{what}_iter")(), 1):
+                yield f"{self.name} {called}", number, one
         except OSError as error:  # of requests, too
             raise DataError(
                 "data.ir_datasets_no_download", name=self.name, records=what, error=str(error)[:80]

@@ -14,7 +14,7 @@ from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.shapes import joined
-from noisyir.data.text_files import open_to_write, spaced, utf8_lines
+from noisyir.data.text_files import utf8_lines, write_lines
 
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
@@ -40,10 +40,8 @@ class LinePairs(FormatOfRows, kind="line_pairs"):
     def write(cls, collection: Collection, target: Path) -> None:
         """The queries at `target`, the documents next to it with .cm, texts alone; white space becomes a space."""
         other = partner_to_write(target)
-        with open_to_write(target) as queries, open_to_write(other) as documents:
-            for example, passage in collection.pairs(wrong=False):
-                queries.write((f"{spaced(example.query)}\n").encode())
-                documents.write((f"{spaced(joined(passage))}\n").encode())
+        write_lines(target, ((example.query,) for example, _ in collection.pairs(wrong=False)))
+        write_lines(other, ((joined(passage),) for _, passage in collection.pairs(wrong=False)))
 
 
 def partner(path: Path) -> Path | None:

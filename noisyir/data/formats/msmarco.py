@@ -14,7 +14,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import bad_row, not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, tab_separated, utf8_lines
+from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, tab_separated, utf8_lines, write_lines
 from noisyir.engine.provenance import files_digest
 
 _Read = Callable[[Path, Path | None], Iterator[Document]]
@@ -34,9 +34,8 @@ class Msmarco(Format, kind="msmarco"):
         """
         collection.refuse_ids("msmarco", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
-        with open_to_write(target / "collection.tsv") as out:
-            for name, title, text in collection.rows("documents"):
-                out.write(f"{name}\t{spaced(f'{title} {text}')}\n".encode())
+        documents = collection.rows("documents")
+        write_lines(target / "collection.tsv", ((name, f"{title} {text}") for name, title, text in documents))
         for split in collection.splits:
             with (
                 open_to_write(target / f"queries.{split}.tsv") as queries,
@@ -145,12 +144,9 @@ class MsmarcoFolder:
             if len(fields) == count:
                 yield number, fields
             else:
-                place, n_cells = f"{path} line", len(fields)
-                error = DataError(
-                    "data.wrong_columns", place=place, number=number, n_columns=count, expected=expected,
-                    n_cells=n_cells, line=line,
-                )  # fmt: skip
-                bad_row(place, number, error)
+                place = f"{path} line"
+                cut = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=len(fields))
+                bad_row(place, number, cut)
         if not number:
             raise DataError("data.empty_file", path=path)
 

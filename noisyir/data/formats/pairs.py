@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,9 +29,9 @@ from noisyir.data.columns import (
 )
 from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
-from noisyir.data.formats import FormatOfRows
+from noisyir.data.formats import COUNTED, FormatOfRows
 from noisyir.data.labels import JUDGING, LabelColumn, holds_judgements, labels_of, parsed
-from noisyir.data.leniency import strict
+from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.spelt import list_in
@@ -39,6 +40,7 @@ _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected", "hard_neg"}
+_NEW_SCORES = {"chosen_score", "score_chosen", "rejected_score", "score_rejected"}
 _UNTITLED = {"answer", "response"}  # their title is the question's
 _NUMBERED = re.compile(r"[^A-Z ]*\d")
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
@@ -88,7 +90,7 @@ class Pairs(FormatOfRows, kind="pairs"):
         found = choose_columns(rows, {what: name for what, name in self.columns.items() if what != "label"}, NAMES)
         if self.corpus is None or ("document" in found and "doc_id" not in found):
             opened = open_pairs(rows, None, self.columns, self.columns)
-            return replace(opened, pool=more_documents(self.corpus)) if self.corpus else opened
+            return with_more(opened, self.corpus)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
         return open_pairs(rows, self.corpus, self.columns, self.columns)
@@ -152,6 +154,7 @@ def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[s
         "-ids": read["others_ids"] or plain.get("query_id") == "question_id",
         "-title": read["of_query"],
         "-split": plain.get("split", "split") != "split",
+        "-scores": not _NEW_SCORES.isdisjoint(plain.values()),
         "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
     }
     return "".join(name for name, there in newer.items() if there)
@@ -269,7 +272,7 @@ class PairsFile(ExampleSource):
         for column in self.float_ids:
             values[column] = one.removesuffix(".0") if isinstance(one := values[column], str) else one
         cell = Cells(values, self.columns, place, number)
-        if (split := SPLITS.get(cell.text("split").lower())) is None:
+        if (split := SPLITS.get(cell.text("split").strip().lower())) is None:
             raise cell.wrong("split", "be train, dev or test")
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         query = shapes.passage(cell.values["query"], cell.where, self.columns["query"])
@@ -309,9 +312,19 @@ class PairsFile(ExampleSource):
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
 
 
-def more_documents(path: Location) -> RowFile | None:
-    """A file of texts, perhaps without ids, that join the pairs' own."""
-    return None if path is None else open_corpus(path, "data.corpus", ("document",))
+def with_more(pairs: PairsFile, corpus: Location) -> PairsFile:
+    """The pairs with a file of texts, perhaps without ids, that join their own, which are not its ids."""
+    if corpus is None:
+        return pairs
+    pool, column = open_corpus(corpus, "data.corpus", ("document",)), pairs.columns["document"]
+    with glance():
+        ids = {document.doc_id for document in islice(corpus_documents(pool), COUNTED)}
+    texts = {*shapes.first_texts(pairs.pairs, column)}
+    found = sorted(texts & ids - {""})
+    if found and len(found) > len(texts) / 2:
+        path, fault, one = pairs.pairs.path, "are ids of the corpus", found[0]
+        raise DataError("data.no_texts", path=path, column=column, fault=fault, one=one, kept="")
+    return replace(pairs, pool=pool)
 
 
 def _written(example: Example) -> Iterator[dict[str, Any]]:
@@ -334,12 +347,18 @@ def _written(example: Example) -> Iterator[dict[str, Any]]:
 
 def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str], given: Mapping[PairColumn, Any]) -> None:
     need(pairs, columns, ("query",), NAMES)
-    if "document" not in columns:
+    texts = columns.get("document", "")
+    rows = pairs.first([texts]) if texts and "document" not in given else []
+    is_empty = bool(rows) and not any(row[texts] for row in rows)
+    if not texts or is_empty:
         named = f"names documents ({columns['doc_id']!r}) but has" if "doc_id" in columns else "has"
+        named = f"has nothing in {texts!r}, and" if is_empty else named
         mapped, there = with_columns({"document": "NAME"}, pairs.path), found_in(pairs)
         raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=there, mapped=mapped)
     if "query" not in given and "document" not in given:
-        shapes.refuse_swapped(pairs, columns["query"], columns["document"])
+        shapes.refuse_swapped(pairs, columns["query"], texts)
+        shapes.refuse_dumped_posts(pairs, columns["query"], texts)
+    shapes.refuse_no_texts(pairs, {what: name for what, name in columns.items() if what not in given})
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:

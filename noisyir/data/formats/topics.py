@@ -11,23 +11,19 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
-from noisyir.data.columns import PairColumn, choose_columns
+from noisyir.data.columns import Names, choose_columns
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import content_id
 from noisyir.data.formats import Format
 from noisyir.data.leniency import glance, row
 from noisyir.data.records import Query
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, known
 from noisyir.data.shapes import identity, text, texts
 from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import utf8_lines
 from noisyir.engine.provenance import files_digest
 
-_NAMES: dict[PairColumn, tuple[str, ...]] = {
-    "query_id": ("query_id", "qid", "_id", "id"),
-    "query": ("query", "question", "qtext", "text"),
-    "answers": ("answers", "answer"),
-}
+_NAMES: Names = known("topics")
 _TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
 _ANSWERS = re.compile(r"^[\[(\"'].*")
 

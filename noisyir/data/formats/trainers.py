@@ -16,7 +16,7 @@ from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.formats.pairs import PairsFile, more_documents, open_pairs
+from noisyir.data.formats.pairs import PairsFile, open_pairs, with_more
 from noisyir.data.labels import JUDGING, labels_of
 from noisyir.data.row_files import RowFile
 
@@ -59,8 +59,7 @@ class FlagEmbedding(FormatOfRows, kind="flagembedding"):
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
         rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
-        opened = _opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns)
-        return replace(opened, pool=more_documents(self.corpus))
+        return with_more(_opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns), self.corpus)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -125,7 +124,7 @@ class SentenceTransformers(FormatOfRows, kind="sentence_transformers"):
             columns.pop("negative")  # numbered ones may be there
         if "label" not in rows.columns:
             columns.pop("score")  # it may say how right a pair is
-        return replace(_opened(rows, names, columns, self.columns), pool=more_documents(self.corpus))
+        return with_more(_opened(rows, names, columns, self.columns), self.corpus)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -214,13 +213,14 @@ def _tevatron_rows(collection: Collection) -> Iterator[dict[str, Any]]:
         yield {
             "query_id": example.query_id,
             "query": example.query,
-            "positive_passages": [_written(passage) for passage in example.positives],
-            "negative_passages": [_written(passage) for passage in example.negatives],
+            "positive_passages": [*map(passage_row, example.positives)],
+            "negative_passages": [*map(passage_row, example.negatives)],
             **shapes.beyond(example),
         }
 
 
-def _written(passage: Passage) -> dict[str, Any]:
+def passage_row(passage: Passage) -> dict[str, Any]:
+    """A passage in a written row of Tevatron."""
     score = {} if passage.score is None else {"score": passage.score}
     return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
 

@@ -18,7 +18,7 @@ from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import INTEGER, Document, Judgement, Negative, Query, Record, relevance_of
 from noisyir.data.spelt import number_in
-from noisyir.data.text_files import open_to_write, spaced, utf8_lines
+from noisyir.data.text_files import open_to_write, utf8_lines, write_lines
 from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
@@ -65,8 +65,10 @@ class Trec(Format, kind="trec"):
         collection.refuse_ids("trec", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
         documents = collection.rows("documents")
-        _write(target / "corpus.tsv", ((name, text, *([title] if title else [])) for name, title, text in documents))
-        _write(target / "topics.tsv", ((name, question) for name, question, *_ in collection.rows("queries")))
+        write_lines(
+            target / "corpus.tsv", ((name, text, *([title] if title else [])) for name, title, text in documents)
+        )
+        write_lines(target / "topics.tsv", ((name, question) for name, question, *_ in collection.rows("queries")))
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in collection.rows("judgements"):
                 out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
@@ -211,8 +213,3 @@ class TrecFiles:
                     yield Negative(query_id, doc_id, number_of, place, number)
         if self.run and layout is None:
             raise DataError("data.empty_run", run=self.run)
-
-
-def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:
-    with open_to_write(path) as out:
-        out.writelines(("\t".join(spaced(cell) for cell in cells) + "\n").encode() for cells in rows)

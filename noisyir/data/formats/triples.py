@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,7 +20,7 @@ from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
 from noisyir.data.shapes import joined, text
 from noisyir.data.spelt import list_in
-from noisyir.data.text_files import open_to_write, spaced, utf8_lines
+from noisyir.data.text_files import utf8_lines, write_lines
 
 _COLUMNS = 3
 _Cell: TypeAlias = tuple[str | int, float | None]  # a text or an id, and a score
@@ -55,16 +56,7 @@ class Triples(FormatOfRows, kind="triples"):
 
         Tabs and line ends become spaces, titles precede texts; a query without negatives cannot be written.
         """
-        with open_to_write(target) as out:
-            for example in collection.examples():
-                if not example.negatives or not example.positives:
-                    lacks = "negative" if example.positives else "document"
-                    raise DataError("data.query_without_triple", target=target, query_id=example.query_id, lacks=lacks)
-                for number in range(max(len(example.positives), len(example.negatives))):
-                    right = example.positives[number % len(example.positives)]
-                    wrong = example.negatives[number % len(example.negatives)]
-                    cells = (example.query, joined(right), joined(wrong))
-                    out.write(("\t".join(map(spaced, cells)) + "\n").encode())
+        write_lines(target, _written(collection, target))
 
 
 @dataclass(frozen=True)
@@ -114,6 +106,16 @@ class TriplesFile(ExampleSource):
     @cached_property
     def _query_texts(self) -> Mapping[str, str]:
         return {name: text for _, name, text in self.queries_file.texts()} if self.queries_file else {}
+
+
+def _written(collection: Collection, target: Path) -> Iterator[tuple[str, str, str]]:
+    for example in collection.examples():
+        if not example.negatives or not example.positives:
+            lacks = "negative" if example.positives else "document"
+            raise DataError("data.query_without_triple", target=target, query_id=example.query_id, lacks=lacks)
+        longest = max(len(example.positives), len(example.negatives))
+        for right, wrong in islice(zip(cycle(example.positives), cycle(example.negatives), strict=True), longest):
+            yield example.query, joined(right), joined(wrong)
 
 
 def array_in(line: str) -> list[_Cell] | None:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,7 @@ from noisyir.engine.tables import pair_ids, table_of, with_values
 
 _ROWS = 4096
 _TEXTS = ("doc_id", "title", "text")
-
-
-class _Cut(NamedTuple):
-    """Ids and texts of the passages of a longer document."""
-
-    names: list[str]
-    texts: list[str]
+_Cut = tuple[list[str], list[str]]  # ids and texts of the passages of a longer document
 
 
 def chunk(job: Job[ChunkParams]) -> None:
@@ -74,7 +68,7 @@ def _in_passages(job: Job[ChunkParams]) -> Iterator[tuple[pa.Table, dict[str, _C
             parts, names = cut(text, words, overlap), [doc_id]
             if len(parts) > 1:
                 names = _names(doc_id, len(parts), marked)
-                found[doc_id] = _Cut(names, parts)
+                found[doc_id] = names, parts
             rows += [(name, title, part, doc_id) for name, part in zip(names, parts, strict=True)]
         columns = zip((*_TEXTS, "document"), zip(*rows, strict=True), strict=True)
         table = pa.table({name: pa.array(column, pa.string()) for name, column in columns})

@@ -129,7 +129,7 @@ def test_a_format_is_recognised_by_its_content(tmp_path: Path, name, rows, kind)
     [
         (
             "x.csv",
-            ["a,b", "1,2"],
+            ["a,b", "who?,it was me"],
             {},
             r"it has a, b; if the first line is a pair, add names above it: if .a. is the query, set ",
         ),
@@ -208,7 +208,7 @@ def test_spaces_around_a_name_do_not_count(tmp_path: Path, header):
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("x.csv", b'query,document\r"a","b"\r', r"x.csv line 1: not csv"),
+        ("x.csv", b'query,document\r"a","b"\r', r"x.csv: its lines end with bare returns"),
         ("x.csv", b"query,document\nwho?,caf\xe9\n", r"x.csv line 2: not UTF-8 .*iconv"),
         ("x.csv", "query,document\nwho?,a cat\n".encode("utf-16"), r"x.csv line 1: holds zero bytes.*iconv"),
         ("x.jsonl", b'{"query": "who?", "document": "a cat"},\n', r"x.jsonl line 1: invalid JSON"),

@@ -240,7 +240,7 @@ def test_a_build_from_before_is_not_taken_for_values_that_are_read_otherwise_now
 
 def test_a_header_within_joined_files_is_no_pair(tmp_path):
     (tmp_path / "x.csv").write_text("query,document\nwho sat?,a cat\nquery,document\nwho ran?,a dog\n")
-    with refuses(DataError, "data.bad_line", number=3):
+    with refuses(DataError, "data.header_again", number=3):
         examples(Pairs(path=str(tmp_path / "x.csv")).open())
     (tmp_path / "one.csv").write_text("text\ntext\nanother text\n")  # a table of one column may hold its name
     assert len(list(corpus_documents(open_corpus(str(tmp_path / "one.csv"), "corpus", ["document"])))) == 2
