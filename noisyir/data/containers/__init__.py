@@ -14,17 +14,17 @@ from noisyir.data.text_files import PACKED, first_bytes, name_of_content
 Row = tuple[int, dict[str, Any]]
 
 # Suffix of each container, with its module, its class and the class's argument
-SUFFIXES: Mapping[str, str] = {
-    ".jsonl": "json_file JsonFile line",
-    ".ndjson": "json_file JsonFile line",
-    ".jsonlines": "json_file JsonFile line",
-    ".json": "json_file JsonFile item",
-    ".csv": "csv_file Separated csv",
-    ".tsv": "csv_file Separated tsv",
-    ".parquet": "arrow_file Parquet",
-    ".arrow": "arrow_file ArrowFile",
-    ".feather": "arrow_file ArrowFile",
-    ".xlsx": "sheet Sheet",
+SUFFIXES: Mapping[str, tuple[str, ...]] = {
+    ".jsonl": ("json_file", "JsonFile", "line"),
+    ".ndjson": ("json_file", "JsonFile", "line"),
+    ".jsonlines": ("json_file", "JsonFile", "line"),
+    ".json": ("json_file", "JsonFile", "item"),
+    ".csv": ("csv_file", "Separated", "csv"),
+    ".tsv": ("csv_file", "Separated", "tsv"),
+    ".parquet": ("arrow_file", "Parquet"),
+    ".arrow": ("arrow_file", "ArrowFile"),
+    ".feather": ("arrow_file", "ArrowFile"),
+    ".xlsx": ("sheet", "Sheet"),
 }
 FOLDER = "/"  # the suffix of a folder of such files
 OBJECT = "{"  # the suffix of one JSON object with rows inside
@@ -32,7 +32,7 @@ FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
 FIRST_ROWS = 100  # of a JSON file; their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
-_CLASSES = {**SUFFIXES, FOLDER: "split_folder SplitFolder", OBJECT: "json_file JsonFile row"}
+_CLASSES = {**SUFFIXES, FOLDER: ("split_folder", "SplitFolder"), OBJECT: ("json_file", "JsonFile", "row")}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 Check = Callable[[int, Set[str]], None]
@@ -80,7 +80,7 @@ class Container(Protocol):
 @cache
 def container(suffix: str) -> Container:
     """The container for a suffix."""
-    module, name, *given = _CLASSES[suffix].split()
+    module, name, *given = _CLASSES[suffix]
     found: Container = getattr(import_module(f"{__name__}.{module}"), name)(*given)
     return found
 
