@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shlex
+import socket
 
 import pytest
 
@@ -133,3 +134,17 @@ def test_without_a_server_the_command_names_one(prefect_api):
         pytest.raises(ConfigError, match=r"not answer at http://127\.0\.0\.1:9/api: .* make up"),
     ):
         unschedule("demo", environment=None)
+
+
+def test_a_server_that_never_answers_is_given_up(prefect_api, capsys, monkeypatch):
+    from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, PREFECT_API_URL, temporary_settings
+
+    from noisyir.flows import embedded
+
+    soon = dict.fromkeys(embedded.FIRST_QUESTION, 0) | {PREFECT_API_REQUEST_TIMEOUT: 0.5}
+    monkeypatch.setattr(embedded, "FIRST_QUESTION", soon)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = f"http://127.0.0.1:{silent.getsockname()[1]}/api"
+        with temporary_settings({PREFECT_API_URL: at}):
+            assert cli.main(["schedule", "demo"]) == 1
+    assert f"Prefect does not answer at {at}: " in capsys.readouterr().err

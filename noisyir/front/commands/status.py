@@ -166,17 +166,17 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
 
 
 def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
-    """Return name and version, experiment, measures and alias; `verbose` shows all measures with intervals."""
+    """Return name and version, experiment, measures and aliases; `verbose` shows all measures with intervals."""
     from noisyir.registry.registry import CHAMPION
 
-    champions, rows = {model["name"] for model in models if model["alias"] == CHAMPION}, []
+    champions, rows = {model["name"] for model in models if CHAMPION in model["aliases"]}, []
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
         ends = {n: f" \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means if verbose}
         told = [f"{_measure(n)} {found[n]:.3f}{ends.get(n, '')}" for n in (means if verbose else means[:1])]
-        alias = model["alias"] if model["name"] in champions else f"{model['alias']}; no champion"
-        rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), alias])
+        aliases = ", ".join(model["aliases"]) + ("" if model["name"] in champions else "; no champion")
+        rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), aliases])
     return rows
 
 
