@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 from prefect import get_client
 from prefect.settings import (
     PREFECT_API_REQUEST_TIMEOUT,
@@ -44,11 +45,12 @@ def embedded() -> Iterator[None]:
 
 def check_server(cure: str) -> None:
     """ConfigError if Prefect's server does not answer within about a minute; later questions may take longer."""
+    where = PREFECT_API_URL.value() or "its embedded server"
     try:
         with temporary_settings(FIRST_QUESTION), get_client(sync_client=True) as client:
-            fault = client.api_healthcheck()
-    except RuntimeError as error:  # the embedded one did not start
-        fault = error
-    if fault:
-        where = PREFECT_API_URL.value() or "its embedded server"
-        raise ConfigError(f"Prefect does not answer at {where}: {one_line(fault)}; {cure}")
+            client.api_version()
+    except (httpx.HTTPError, ValueError, RuntimeError) as error:  # another's page; the embedded one did not start
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+            known = "PREFECT_API_AUTH_STRING, as source .noisyir/servers/env does"
+            raise ConfigError(f"Prefect refuses the password at {where}: set {known}") from error
+        raise ConfigError(f"Prefect does not answer at {where}: {one_line(error)}; {cure}") from error

@@ -180,9 +180,10 @@ def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: 
 def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str:
     known = len(shared_seeds(challenger, champion))
     theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
+    runs = " and ".join(f"noisyir run {one.experiment} seed=N" for one in (challenger, champion))
     return (
         f"min_seeds={params.min_seeds}, and both recipes have {known} in common ({theirs}): "
-        f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
+        f"run both experiments with the same seeds, as {runs}"
     )
 
 

@@ -1,7 +1,6 @@
 """Promotion of challengers and roll-back of champions; every decision is logged before it takes effect."""
 
 import getpass
-import shlex
 import socket
 import tempfile
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -326,8 +325,7 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
         if rows.num_rows:
             values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
             groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
-    run_as = shlex.quote(version.tags.get("run_as", version.tags.get("experiment", "")))
-    about = (run_as, version.tags.get("eval_digest"), version.tags.get("recipe"))
+    about = (version.run_as, version.tags.get("eval_digest"), version.tags.get("recipe"))
     floors = _floors(_chosen(table, by), kind)
     return VersionMetrics(version.version, *about, values, groups, floors)
 
