@@ -1,6 +1,5 @@
 """A trained model's card: data, noise, measures, usage and limits."""
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +29,6 @@ class Version:
 
     version: str
     tags: Mapping[str, str]
-
-    @property
-    def run_as(self) -> str:
-        """What `noisyir run` is given to repeat its training, without the seed."""
-        verb, *given = shlex.split(self.tags.get("command", ""))[1:] or [""]
-        again = given if verb == "run" else [self.tags.get("run_as", self.tags.get("experiment", ""))]
-        return shlex.join(word for word in again if not word.startswith("seed="))
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,11 @@ def _aliased(backend: Backend, name: str) -> list[tuple[list[str], Version]]:
     try:
         models = backend.client.search_registered_models(f"name = '{name}'")
         known = {alias: str(number) for model in models for alias, number in model.aliases.items()}
-        plain = [alias for alias in (CHAMPION, CHALLENGER) if alias in known]
-        own = [
-            (role, alias) for alias in sorted(known) for role in (CHAMPION, CHALLENGER) if alias.startswith(f"{role}-")
-        ]
-        others = [alias for role, alias in own if known[alias] != known.get(role)]
         of: dict[str, list[str]] = {}
-        for alias in (*plain, *others):
-            of.setdefault(known[alias], []).append(alias)
+        for alias in sorted(known, key=lambda alias: (alias != CHAMPION, alias != CHALLENGER, alias)):
+            role, _, own = alias.partition("-")
+            if role in (CHAMPION, CHALLENGER) and not (own and known[alias] == known.get(role)):
+                of.setdefault(known[alias], []).append(alias)
         return [(aliases, found) for aliases in of.values() if (found := aliased(backend, name, aliases[0]))]
     except Exception as error:
         if not is_from_outside(error):

@@ -146,8 +146,7 @@ def _what_failed(state: RunState) -> str:
 def _log(state: RunState) -> str:
     kept = Path(state.log) if state.log else None
     said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
-    place = state.page or state.log
-    return f"{_called(state)}{f'  {place}' if place else ''}\n{said}"
+    return f"{'  '.join(filter(None, [_called(state), state.page or state.log]))}\n{said}"
 
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
@@ -217,8 +216,7 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
-        size, seconds = file_size(meta.size), f"{meta.seconds:.1f} s"
-        made = meta.created[:16].replace("T", " ")
+        size, seconds, made = file_size(meta.size), f"{meta.seconds:.1f} s", meta.created[:16].replace("T", " ")
         cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
         table.add_row(*cells[: len(table.columns)])
     stages = ", ".join(sorted({meta.stage for meta in everything}))

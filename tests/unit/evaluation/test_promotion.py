@@ -20,7 +20,7 @@ LUCK = (-0.001, 0.0, 0.001)  # of three seeds
 
 def measured(version, values=BASE, digest="same", queries=QUERIES, luck=LUCK, **about):
     by_seed = {str(seed): dict(zip(queries, values + shift, strict=True)) for seed, shift in enumerate(luck)}
-    return VersionMetrics(version, "made", digest, f"recipe {version}", by_seed, **about)
+    return VersionMetrics(version, "noisyir run made", digest, f"recipe {version}", by_seed, **about)
 
 
 def judge(challenger, champion, look=1, forced=False, **params):
@@ -129,7 +129,7 @@ def test_a_first_version_becomes_champion_unless_it_was_never_measured():
     ruling = judge(measured("1", floors={"bm25": 0.3}), None)
     assert ruling.promoted and ruling.reasons == ("there was no champion to compare with",)
     assert ruling.numbers.mean == pytest.approx(0.375) and ruling.numbers.gain is None
-    ruling = judge(VersionMetrics("1", "made", None, None, {}), None)
+    ruling = judge(VersionMetrics("1", "noisyir run made", None, None, {}), None)
     assert not ruling.promoted and "noisyir run made data.promotion_share=0.5" in ruling.reasons[0]
 
 
