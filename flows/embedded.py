@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 from prefect import get_client
 from prefect.settings import (
+    PREFECT_API_REQUEST_TIMEOUT,
     PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_SERVER_ALLOW_EPHEMERAL_MODE,
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
@@ -15,8 +18,10 @@ from prefect.settings import (
 )
 
 from noisyir.base.errors import ConfigError
+from noisyir.engine.outside_errors import one_line
 
 STARTUP_SECONDS = 120  # a new database is migrated first: 12 s on an idle laptop
+FIRST_QUESTION = {PREFECT_API_REQUEST_TIMEOUT: 15.0, PREFECT_CLIENT_MAX_RETRIES: 2}  # 51 seconds; MLflow's takes 60
 
 
 @contextmanager
@@ -34,16 +39,18 @@ def embedded() -> Iterator[None]:
         settings[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None
     logging.getLogger("prefect").propagate = False  # for good: the last lines come when the process ends
     with temporary_settings(settings):
-        _check_server()
+        check_server("check PREFECT_API_URL, or --engine local")
         yield
 
 
-def _check_server() -> None:
+def check_server(cure: str) -> None:
+    """ConfigError if Prefect's server does not answer within about a minute; later questions may take longer."""
+    where = PREFECT_API_URL.value() or "its embedded server"
     try:
-        with get_client(sync_client=True) as client:
-            fault = client.api_healthcheck()
-    except RuntimeError as error:  # the embedded one did not start
-        fault = error
-    if fault:
-        where = PREFECT_API_URL.value() or "its embedded server"
-        raise ConfigError(f"Prefect does not answer at {where}: {fault}. Check PREFECT_API_URL, or --engine local")
+        with temporary_settings(FIRST_QUESTION), get_client(sync_client=True) as client:
+            client.api_version()
+    except (httpx.HTTPError, ValueError, RuntimeError) as error:  # another's page; the embedded one did not start
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+            known = "PREFECT_API_AUTH_STRING, as source .noisyir/servers/env does"
+            raise ConfigError(f"Prefect refuses the password at {where}: set {known}") from error
+        raise ConfigError(f"Prefect does not answer at {where}: {one_line(error)}; {cure}") from error

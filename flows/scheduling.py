@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -30,6 +29,7 @@ from noisyir import __version__
 from noisyir.app.data_check import refuse_unknown
 from noisyir.base.errors import ConfigError
 from noisyir.engine.provenance import git_commit
+from noisyir.flows.embedded import check_server
 from noisyir.flows.nightly import nightly, settings_of
 from noisyir.methods import experiments
 from noisyir.tasks.dispatch import Pools
@@ -167,12 +167,9 @@ def _resume(client: SyncPrefectClient, name: str) -> str:
 @contextmanager
 def _server() -> Iterator[SyncPrefectClient]:
     """Prefect's server; raises ConfigError if it does not answer."""
-    try:
-        with get_client(sync_client=True) as client:
-            yield client
-    except httpx.TransportError as error:
-        at = PREFECT_API_URL.value()
-        raise ConfigError(f"Prefect does not answer at {at}: {error}; in a checkout make up starts it") from error
+    check_server("in a checkout make up starts it")
+    with get_client(sync_client=True) as client:
+        yield client
 
 
 def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) -> UUID | None:

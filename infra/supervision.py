@@ -175,7 +175,8 @@ def _wait(healthy: Callable[[], bool], alive: Callable[[], bool], fault: str, lo
         if not alive() or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").splitlines() if log.exists() else []
             said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), "")
-            raise SystemExit("\n".join(filter(None, [f"{fault}: see {log}", said])))
+            told = f"{fault}: see {log}; on a busy machine type the same command again"
+            raise SystemExit("\n".join(filter(None, [told, said])))
         time.sleep(0.3)
 
 

@@ -108,6 +108,8 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
     write_private(supervisor.folder / "settings.json", json.dumps(asdict(settings), default=str))
     settings.prefect_home.mkdir(parents=True, exist_ok=True)
     known = servers.passwords(settings)
+    path, exports = settings.folder / "env", {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
+    write_private(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()))
     database = [servers.postgres(settings, known)] if uses_postgres else []
     warm_and_workers = servers.warm_and_workers(settings, known)
     fresh = not supervisor.is_up()
@@ -118,9 +120,6 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
     gpus = ["--gpus", str(len(servers.gpu_workers()))]
     _bootstrap(gpus, environment, supervisor.logs / "bootstrap.log")
     started += supervisor.run(warm_and_workers)
-    path = settings.folder / "env"
-    exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
-    write_private(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()))
     if not started:
         print("everything is up already")
     elif not fresh:

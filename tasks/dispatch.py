@@ -138,8 +138,8 @@ class Dispatch:
             raise NoisyirError(_failure(step, child, state) + more)
         if found is None:
             raise StoreError(
-                f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
-                f"do its workers share that store? Its log: {flow_run_page(child.id)}"
+                f"stage {step.name}: done, says the pool {step.stage.pool}, but its artifact is not in "
+                f"{self.store.url}: do its workers share that store? Its log: {flow_run_page(child.id)}"
             )
         self._sent.update({one.step.key: _Sent(began, child, state, more) for one in together[1:]})
         if state.is_completed():
@@ -277,9 +277,8 @@ class Dispatch:
         if status is WorkPoolStatus.PAUSED:
             cure = f"is paused: prefect work-pool resume {pool}"
         client.set_flow_run_state(child.id, Cancelling(message="no worker took it"))
-        raise NoisyirError(
-            f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} {cure}"
-        )
+        waited = f"waited {self.pools.patience_seconds:.0f} s for a worker"
+        raise NoisyirError(f"stage {step.name}: {waited}, and the pool {pool} {cure}")
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """What Prefect's server answers, asked again while it is down; its error when that takes too long."""
@@ -314,7 +313,9 @@ def called(steps: Sequence[str]) -> str:
 
 
 def _failure(step: Step, child: FlowRun, state: "State[object]") -> str:
-    return f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {flow_run_page(child.id)}"
+    """How the child ended, with the step at the beginning alone: who names it before takes it off there."""
+    ending = _ending(state).replace(f"stage {step.name}: ", "")
+    return f"stage {step.name}: on the pool {step.stage.pool} {ending}. Its log: {flow_run_page(child.id)}"
 
 
 def _is_away(error: httpx.HTTPError) -> bool:

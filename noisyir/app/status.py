@@ -122,7 +122,7 @@ def _result(store: Store, run: Mapping[str, Any]) -> str:
     if standings is not None:
         return standings.result
     if audit is None:
-        return ""
+        return f"only {only}" if (only := run.get("tags", {}).get("only")) else ""
     judged = audit.notes.get("judgements")
     if judged is None:
         return "not judged"

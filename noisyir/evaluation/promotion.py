@@ -21,13 +21,14 @@ class VersionMetrics:
     """A registered version, and its recipe's measurements.
 
     Attributes:
+        command: What repeats its training, without the seed.
         values: One measure's values by seed and query id; empty if it was not measured.
         groups: The document of each query, if several queries share one.
         floors: The measure's means of systems that every model should beat.
     """
 
     version: str
-    experiment: str
+    command: str
     eval_digest: str | None
     recipe: str | None
     values: Mapping[str, Mapping[str, float]]
@@ -153,7 +154,7 @@ def _not_measured(one: VersionMetrics, params: PromoteParams) -> str:
         if params.split == "promotion"
         else "'score.splits=[dev,test]'"
     )
-    return f"v{one.version} has no values of this measure on split {params.split}: noisyir run {one.experiment} {cure}"
+    return f"v{one.version} has no values of this measure on split {params.split}: {one.command} {cure}"
 
 
 def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str | None:
@@ -180,9 +181,10 @@ def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: 
 def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str:
     known = len(shared_seeds(challenger, champion))
     theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
+    runs = " and ".join(f"{one.command} seed=N" for one in (challenger, champion))
     return (
         f"min_seeds={params.min_seeds}, and both recipes have {known} in common ({theirs}): "
-        f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
+        f"run both experiments with the same seeds, as {runs}"
     )
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -17,7 +18,6 @@ from noisyir.engine.outside_errors import one_line, without_password
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-
 _SCHEME = "sqlite:///"
 _REMEDY = (
     "put a backup of it back, or begin an empty registry (trained models stay in the store) with: mv {0} {0}.damaged; "
@@ -26,7 +26,7 @@ _REMEDY = (
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 ANSWER_SECONDS = "15"  # for the first question, put four times; a file on its way may take MLflow's two minutes
-
+_asking = Lock()  # threads share the variable
 # mlflow reads these on import, so this module is imported first
 for _name, _value in {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -64,8 +64,7 @@ class Backend:
         parts = urlsplit(without_password(self.uri))
         if parts.scheme not in ("http", "https"):
             return None
-        server = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
+        return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
 
     def current(self) -> AbstractContextManager[None]:
         """Make this the store of mlflow's own code, by the process's environment."""
@@ -85,7 +84,7 @@ def connect(home: Path) -> Backend:
     try:
         home.mkdir(parents=True, exist_ok=True)
         alone = nullcontext() if served or (database and database.exists()) else exclusive(home)  # one migrates it
-        with alone, environment(_TIMEOUT, os.environ.get(_TIMEOUT) or ANSWER_SECONDS):
+        with alone, _asking, environment(_TIMEOUT, os.environ.get(_TIMEOUT) or ANSWER_SECONDS):
             if database and not database.exists():
                 make_database(database)
             client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)

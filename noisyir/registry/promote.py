@@ -1,6 +1,7 @@
 """Promotion of challengers and roll-back of champions; every decision is logged before it takes effect."""
 
 import getpass
+import re
 import shlex
 import socket
 import tempfile
@@ -124,8 +125,7 @@ def promote(
         if stepped_back:
             typed = _command(kind, challenger, params, forced=forced)
             reason = f"it was rolled back at {stepped_back}; {typed} has it judged nevertheless"
-            after = champion.version if champion else None
-            decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
+            decision = Decision(verdict="refused", reasons=(reason,), champion_after=line["champion_before"], **line)
         else:
             log = decisions(store, kind.name)
             decision = _judged(
@@ -326,8 +326,9 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
         if rows.num_rows:
             values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
             groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
-    run_as = shlex.quote(version.tags.get("run_as", version.tags.get("experiment", "")))
-    about = (run_as, version.tags.get("eval_digest"), version.tags.get("recipe"))
+    named = f"noisyir run {shlex.quote(version.tags.get('run_as', version.tags.get('experiment', '')))}"
+    command = re.sub(r" seed=\S+", "", version.tags.get("command", named))
+    about = (command, version.tags.get("eval_digest"), version.tags.get("recipe"))
     floors = _floors(_chosen(table, by), kind)
     return VersionMetrics(version.version, *about, values, groups, floors)
 
@@ -347,9 +348,8 @@ def _without(one: VersionMetrics, queries: Container[str]) -> VersionMetrics:
 
 def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
     """A digest of a comparison: recipes, their common seeds, and the yardstick."""
-    recipes = challenger.recipe, champion.recipe
-    content = [*recipes, challenger.eval_digest, by.measure, by.split, shared_seeds(challenger, champion)]
-    return json_digest(content)[:16]
+    about = (challenger.recipe, champion.recipe, challenger.eval_digest, by.measure, by.split)
+    return json_digest([*about, shared_seeds(challenger, champion)])[:16]
 
 
 def look_of(comparison: str, yard: str | None, log: Sequence[Mapping[str, Any]]) -> int:

@@ -12,29 +12,29 @@ from noisyir.registry.registry import CHALLENGER, CHAMPION, aliased
 
 
 def standing(home: Path) -> list[dict[str, Any]]:
-    """Facts of every version with an alias."""
+    """Facts of every version with an alias, each once."""
     backend, found = connect(home), []
     for kind in kinds():
-        for alias, version in _aliases(backend, kind.name):
+        for aliases, version in _aliased(backend, kind.name):
             tags = version.tags
             measure = kind.measure.replace("@", "_")
             measures = {name: float(value) for name, value in tags.items() if name.startswith(measure)}
             facts = {"version": version.version, "experiment": tags.get("experiment", "")}
-            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
+            found.append({"name": kind.name, "aliases": aliases, **facts, "measures": measures})
     return found
 
 
-def _aliases(backend: Backend, name: str) -> list[tuple[str, Version]]:
-    """Aliases with their versions: `champion`, `challenger`, then experiments' own for other versions."""
+def _aliased(backend: Backend, name: str) -> list[tuple[list[str], Version]]:
+    """Versions with their aliases: `champion`, `challenger`, and experiments' own that say more."""
     try:
         models = backend.client.search_registered_models(f"name = '{name}'")
         known = {alias: str(number) for model in models for alias, number in model.aliases.items()}
-        plain = [alias for alias in (CHAMPION, CHALLENGER) if alias in known]
-        own = [
-            (role, alias) for alias in sorted(known) for role in (CHAMPION, CHALLENGER) if alias.startswith(f"{role}-")
-        ]
-        others = [alias for role, alias in own if known[alias] != known.get(role)]
-        return [(alias, found) for alias in (*plain, *others) if (found := aliased(backend, name, alias))]
+        of: dict[str, list[str]] = {}
+        for alias in sorted(known, key=lambda alias: (alias != CHAMPION, alias != CHALLENGER, alias)):
+            role, _, own = alias.partition("-")
+            if role in (CHAMPION, CHALLENGER) and not (own and known[alias] == known.get(role)):
+                of.setdefault(known[alias], []).append(alias)
+        return [(aliases, found) for aliases in of.values() if (found := aliased(backend, name, aliases[0]))]
     except Exception as error:
         if not is_from_outside(error):
             raise

@@ -127,7 +127,7 @@ def keys_of(options: ServeOptions) -> list[str]:
 def champion_version(options: ServeOptions) -> str | None:
     """Version of the current champion, if there is one."""
     home = open_store(options.store).home
-    found = (row for row in standing(home) if (row["name"], row["alias"]) == (RETRIEVER.name, CHAMPION))
+    found = (row for row in standing(home) if row["name"] == RETRIEVER.name and CHAMPION in row["aliases"])
     return next((str(row["version"]) for row in found), None)
 
 

@@ -45,7 +45,7 @@ def test_a_file_that_grows_under_a_schedule_of_each_minute(story, request):
     story.type(*scheduled, *often)
     asks = story.answer()
     first = story.decision()
-    (cure,) = re.findall(r"noisyir (run \S+ (?:\S+=\S+?)),", first.summary)
+    (cure,) = re.findall(r"noisyir (run .*?) \(half", first.summary)
     assert first.verdict == "refused" and cure.endswith(WITH_QUERIES), first.summary
     story.type(*shlex.split(cure))
     story.type(*scheduled, WITH_QUERIES, *often)

@@ -72,7 +72,7 @@ def test_the_registry_and_status_tell_of_a_run(site, parameters):
     assert site.end(run) == "COMPLETED"
     told = json.loads(site.noisyir("status", "--json"))
     assert told["runs"][0]["state"] == "done" and told["runs"][0]["page"].endswith(run)
-    assert {"name": "noisyir-retriever", "alias": "challenger"}.items() <= told["models"][0].items()
+    assert {"name": "noisyir-retriever", "aliases": ["challenger"]}.items() <= told["models"][0].items()
 
     promotion = site.start("promote/on-demand", force=True)  # so few queries are no match for BM25
     assert site.end(promotion) == "COMPLETED"

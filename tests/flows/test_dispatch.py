@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
         again = run(home, to="train_dpr")
         assert again.executed == 0 and len(stage_runs("gpu")) == 1
 
-        message = r"train_dpr@dpr, on the pool gpu, failed: ConfigError: .*/runs/flow-run/"
+        message = r"^stage train_dpr@dpr: on the pool gpu failed: ConfigError: .*/runs/flow-run/"
         with pytest.raises(NoisyirError, match=message):
             run(home, "train.pool=own", to="train_dpr")
 
@@ -110,9 +110,9 @@ def test_stages_of_a_pool_that_follow_each_other_go_together_and_one_that_fails_
         assert {outcome.results[name].meta.stage for name in together} == {"encode", "index", "train_dpr"}
         same_bytes = run(home, "data.max_held_out=8", to="search", refresh=("encode@dpr",))
         assert [name for name, result in same_bytes.results.items() if not result.cached] == ["encode@dpr"]
-        with pytest.raises(NoisyirError, match=r"^index@zero_shot, on the pool gpu, failed: .*Nonsense") as raised:
+        with pytest.raises(NoisyirError, match=r"^stage index@zero_shot: on the pool gpu failed: .*Nonsense") as raised:
             run(home, "data.max_held_out=8", "encode.dtype=float16", "index.factory=Nonsense", to="search")
-    assert failed_step(raised.value) == "index@zero_shot"
+    assert failed_step(raised.value) == "index@zero_shot" and str(raised.value).count("index@zero_shot") == 1
 
 
 @pytest.mark.slow
@@ -154,10 +154,22 @@ def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: P
         run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
     with get_client(sync_client=True) as client:
         client.update_work_pool("cpu", WorkPoolUpdate(is_paused=True))
-        with pytest.raises(NoisyirError, match="the pool cpu is paused: prefect work-pool resume cpu"):
-            run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
+        said = run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest", return_state=True).message
+        assert said == "ingest: waited 1 s for a worker, and the pool cpu is paused: prefect work-pool resume cpu"
         client.update_work_pool("cpu", WorkPoolUpdate(is_paused=False))
     assert {child.state_name for child in stage_runs("cpu")} <= {"Cancelled", "Cancelling"}
+
+
+def test_the_line_of_a_failed_child_names_its_step_once():
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.states import Failed
+
+    from noisyir.tasks.dispatch import _failure
+
+    step, child = pipeline_of(experiments.load("demo")).named("train_dpr")[0], FlowRun(flow_id=uuid4())
+    raised = Failed(message=f"Flow run encountered an exception: StoreError: stage {step.name}: the disk is full")
+    said = f"stage {step.name}: on the pool gpu failed: StoreError: the disk is full. Its log: "
+    assert _failure(step, child, raised).startswith(said)
 
 
 def test_a_missing_deployment_is_said(home: Path):

@@ -3,6 +3,9 @@
 import asyncio
 import re
 import shlex
+import socket
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -133,3 +136,40 @@ def test_without_a_server_the_command_names_one(prefect_api):
         pytest.raises(ConfigError, match=r"not answer at http://127\.0\.0\.1:9/api: .* make up"),
     ):
         unschedule("demo", environment=None)
+
+
+def test_a_server_that_never_answers_is_given_up(prefect_api, capsys, monkeypatch):
+    from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, PREFECT_API_URL, temporary_settings
+
+    from noisyir.flows import embedded
+
+    soon = dict.fromkeys(embedded.FIRST_QUESTION, 0) | {PREFECT_API_REQUEST_TIMEOUT: 0.5}
+    monkeypatch.setattr(embedded, "FIRST_QUESTION", soon)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = f"http://127.0.0.1:{silent.getsockname()[1]}/api"
+        with temporary_settings({PREFECT_API_URL: at}):
+            assert cli.main(["schedule", "demo"]) == 1
+    assert f"Prefect does not answer at {at}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "refuses the password at {}: set PREFECT_API_AUTH"), (200, "does not answer at {}: ")]
+)
+def test_a_wrong_password_and_another_servers_page_are_told_before_anything_is_deployed(
+    prefect_api, capsys, status, said
+):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        at = f"http://127.0.0.1:{server.server_port}/api"
+        with temporary_settings({PREFECT_API_URL: at}):
+            assert cli.main(["schedule", "demo"]) == 1
+        server.shutdown()
+    assert f"Prefect {said.format(at)}" in capsys.readouterr().err

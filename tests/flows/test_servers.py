@@ -211,6 +211,22 @@ def short_folder():
         yield Path(name)
 
 
+def test_servers_that_are_slow_to_start_leave_what_the_next_command_needs(short_folder, monkeypatch):
+    for name in ("PREFECT_PORT", "MLFLOW_PORT"):
+        monkeypatch.setenv(name, str(free_port()))
+    settings = Settings(short_folder, database="sqlite", **{k: v for k, v in servers.asked().items() if "port" in k})
+    supervisor = Supervisor(settings.folder)
+    try:
+        supervisor.begin(servers.supervised(settings, servers.passwords(settings)), servers.inherited())
+        monkeypatch.setattr(supervision, "START_SECONDS", 0)
+        with pytest.raises(SystemExit, match="type the same command again"):
+            up.up(supervisor, settings)
+        assert f"export MLFLOW_TRACKING_URI={settings.pages['mlflow']}\n" in (settings.folder / "env").read_text()
+        assert {"prefect", "mlflow"} <= supervisor.pids().keys(), "they go on starting"
+    finally:
+        up.down(supervisor)
+
+
 PARENT = """\
 [program:parent]
 command="{python}" -m infra.supervision -c "{code}"

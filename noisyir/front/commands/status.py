@@ -146,8 +146,7 @@ def _what_failed(state: RunState) -> str:
 def _log(state: RunState) -> str:
     kept = Path(state.log) if state.log else None
     said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
-    place = state.page or state.log
-    return f"{_called(state)}{f'  {place}' if place else ''}\n{said}"
+    return f"{'  '.join(filter(None, [_called(state), state.page or state.log]))}\n{said}"
 
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
@@ -166,17 +165,17 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
 
 
 def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
-    """Return name and version, experiment, measures and alias; `verbose` shows all measures with intervals."""
+    """Return name and version, experiment, measures and aliases; `verbose` shows all measures with intervals."""
     from noisyir.registry.registry import CHAMPION
 
-    champions, rows = {model["name"] for model in models if model["alias"] == CHAMPION}, []
+    champions, rows = {model["name"] for model in models if CHAMPION in model["aliases"]}, []
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
         ends = {n: f" \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means if verbose}
         told = [f"{_measure(n)} {found[n]:.3f}{ends.get(n, '')}" for n in (means if verbose else means[:1])]
-        alias = model["alias"] if model["name"] in champions else f"{model['alias']}; no champion"
-        rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), alias])
+        aliases = ", ".join(model["aliases"]) + ("" if model["name"] in champions else "; no champion")
+        rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), aliases])
     return rows
 
 
@@ -217,8 +216,7 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
-        size, seconds = file_size(meta.size), f"{meta.seconds:.1f} s"
-        made = meta.created[:16].replace("T", " ")
+        size, seconds, made = file_size(meta.size), f"{meta.seconds:.1f} s", meta.created[:16].replace("T", " ")
         cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
         table.add_row(*cells[: len(table.columns)])
     stages = ", ".join(sorted({meta.stage for meta in everything}))

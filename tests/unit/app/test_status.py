@@ -244,6 +244,8 @@ def test_a_run_is_listed_with_its_result(store: Store, monkeypatch):
         run(store)
     results = [state.result for state in run_states(store, HOST, hours_ago(1))]
     assert results == ["best: BM25, nDCG@10 0.713", "30 judged, 36 % wrong (25 to 49)", "not judged"]
+    store.runs.record("r9", run_record(tags={"only": "encode"}) | {"id": "r9", "began": datetime.now(UTC).isoformat()})
+    assert "only encode" in [state.result for state in run_states(store, HOST, hours_ago(1))]
 
 
 _KILLED = """

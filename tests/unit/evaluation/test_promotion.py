@@ -20,7 +20,7 @@ LUCK = (-0.001, 0.0, 0.001)  # of three seeds
 
 def measured(version, values=BASE, digest="same", queries=QUERIES, luck=LUCK, **about):
     by_seed = {str(seed): dict(zip(queries, values + shift, strict=True)) for seed, shift in enumerate(luck)}
-    return VersionMetrics(version, "made", digest, f"recipe {version}", by_seed, **about)
+    return VersionMetrics(version, "noisyir run made", digest, f"recipe {version}", by_seed, **about)
 
 
 def judge(challenger, champion, look=1, forced=False, **params):
@@ -102,7 +102,7 @@ def test_too_few_common_seeds_are_refused_before_anything_is_tested():
     ruling = judge(measured("2", BASE + 0.1, luck=(0.0,)), measured("1"))
     assert not ruling.promoted and ruling.numbers is None
     assert ruling.reasons[0].startswith("min_seeds=3, and both recipes have 1 in common (v2")
-    assert "noisyir run made seed=N" in ruling.reasons[0]
+    assert ruling.reasons[0].endswith(", as noisyir run made seed=N and noisyir run made seed=N")
     alone = judge(measured("2", BASE + np.tile([0.1, 0.0], 50), luck=(0.0,)), measured("1"), min_seeds=1)
     assert alone.promoted and "the error rate is not kept" in alone.reasons[0] and alone.numbers.spread is None
 
@@ -129,7 +129,7 @@ def test_a_first_version_becomes_champion_unless_it_was_never_measured():
     ruling = judge(measured("1", floors={"bm25": 0.3}), None)
     assert ruling.promoted and ruling.reasons == ("there was no champion to compare with",)
     assert ruling.numbers.mean == pytest.approx(0.375) and ruling.numbers.gain is None
-    ruling = judge(VersionMetrics("1", "made", None, None, {}), None)
+    ruling = judge(VersionMetrics("1", "noisyir run made", None, None, {}), None)
     assert not ruling.promoted and "noisyir run made data.promotion_share=0.5" in ruling.reasons[0]
 
 

@@ -175,6 +175,10 @@ def test_a_refusal_names_the_experiment_as_noisyir_run_takes_it(add: Add, backen
     backend.client.set_model_version_tag(NAME, version, "run_as", "/data/my pairs.yaml")
     (reason,) = promote(NAME, version, PARAMS, store=store).reasons
     assert ": noisyir run '/data/my pairs.yaml' data.promotion_share=0.5 (half" in reason
+    typed = "noisyir run '/data/my pairs.yaml' seed=3 train.epochs=9"
+    backend.client.set_model_version_tag(NAME, version, "command", typed)
+    (reason,) = promote(NAME, version, PARAMS, store=store).reasons
+    assert ": noisyir run '/data/my pairs.yaml' train.epochs=9 data.promotion_share=0.5 (half" in reason
 
 
 def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, store):

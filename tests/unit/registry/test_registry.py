@@ -221,11 +221,13 @@ def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
         find_version(connect(tracked[0]), uri)
 
 
-def test_what_stands_in_the_registry_is_told(tracked):
-    home, _ = tracked
+def test_what_stands_in_the_registry_is_told_each_version_once(registered):
+    home, _ = registered
     version = challenger(home)
+    for alias in ("champion", "champion-tiny", "champion-other"):
+        connect(home).client.set_registered_model_alias(MODEL_NAME, alias, version.version)
     (found,) = standing(home)
-    assert (found["alias"], found["version"]) == ("challenger", str(version.version))
+    assert (found["aliases"], found["version"]) == (["champion", "challenger"], str(version.version))
     assert found["measures"]["nDCG_10"] == float(version.tags["nDCG_10"])
 
 
