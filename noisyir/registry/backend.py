@@ -27,6 +27,7 @@ _REMEDY = (
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 ANSWER_SECONDS = "15"  # for the first question, put four times; a file on its way may take MLflow's two minutes
 _asking = Lock()  # threads share the variable
+
 # mlflow reads these on import, so this module is imported first
 for _name, _value in {
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -173,15 +173,11 @@ def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
         ends = {n: f" \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means if verbose}
-        told = [f"{_measure(n)} {found[n]:.3f}{ends.get(n, '')}" for n in (means if verbose else means[:1])]
+        measures = {n: re.sub(r"_(\d+)$", r"@\1", n) for n in means}  # MLflow allows no @ in tags
+        told = [f"{measures[n]} {found[n]:.3f}{ends.get(n, '')}" for n in (means if verbose else means[:1])]
         aliases = ", ".join(model["aliases"]) + ("" if model["name"] in champions else "; no champion")
         rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), aliases])
     return rows
-
-
-def _measure(tag: str) -> str:
-    """Return the measure of a tag; MLflow allows no @ in tags."""
-    return re.sub(r"_(\d+)$", r"@\1", tag)
 
 
 def _rates_table(rates: Sequence[StageRate]) -> Table:
