@@ -67,7 +67,7 @@ model: {{backbone: {backbone}}}
 # audit: {{}}
 """
 _CHUNK = """
-# Long documents are cut into passages before anything reads them, and a document stands where its best passage does.
+# Documents are cut into passages, and stand where their best one does.  Of no use if all queries ask about beginnings.
 # Chosen {why}.
 chunk: {chunk}
 """
