@@ -137,7 +137,7 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         doubt = f"or be the place of the right one in {free[choices[0]]!r}"
         readings = [(columns[0], "takes 0 for not right, and above for right")]
     if doubt:
-        raise _unclear(file, columns[0], doubt, () if _lists_more(file, columns[0], used) else readings)
+        raise _unclear(file, columns[0], doubt, readings, used)
     return replace(found, binary=plain_name(found.column) not in _GRADES).describing(file)
 
 
@@ -153,13 +153,6 @@ def is_judgement(text: str) -> bool:
     return number_in(text) is not None or _word(text) in _GRADE_OF
 
 
-def _lists_more(file: RowFile, column: str, used: Collection[str]) -> bool:
-    """Whether a row lists several values, and no column that is read lists as many."""
-    rows = ({name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
-            for row in file.first([column, *used]))  # fmt: skip
-    return any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows)
-
-
 def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
     """The column, if it holds objects with texts of answers and their places."""
     cells = [row[column] for row in file.first([column], _PEEKED)] if column else []
@@ -168,7 +161,11 @@ def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
     return None
 
 
-def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> DataError:
+def _unclear(file: RowFile, column: str, doubt: str, readings: Readings, used: Collection[str]) -> DataError:
+    rows = [{name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
+            for row in file.first([column, *used])]  # fmt: skip
+    if any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows):
+        doubt, readings = "but lists several values where one can be read", ()
     told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
     return DataError("data.unclear_label", file=file.path, column=column, doubt=doubt, readings="; ".join(told))
 
@@ -177,13 +174,15 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
     """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone."""
     if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
         raise DataError("data.nameless_columns", file=file.path)
+    used = {*file.columns} - {*free.values()}
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
         parts, names = {plain_name(column), *re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
         parts |= {part.removesuffix("s") for part in parts}
         ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
         if len(ranks) > 1:
             best = f"{min(ranks):g}"
-            raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", f"takes {best} alone for right")])
+            told = f"takes {best} alone for right"
+            raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", told)], used)
         named = [LabelColumn(column, names).named(word) for word in words]
         marked = len(named) == 1 and len(named[0]) == 1 and named[0] not in _COMMON and not named[0].isdecimal()
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named if not marked}
@@ -197,11 +196,11 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         if parts & _OPPOSITES and is_flag and (marked or grades - {0}):
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
             how = f"takes {zero} alone for right" if 0 in grades else f"takes {_shown(words)} for not right"
-            raise _unclear(file, column, shown, [(f"{column}:{zero}", how)])
+            raise _unclear(file, column, shown, [(f"{column}:{zero}", how)], used)
         asks = parts & _HINTS or column.rstrip().endswith(("?", "\uff1f"))
         if by_words or (asks and (marked or 0 in grades or (parts & _MEASURES and len(grades) > 1))):
             doubt, readings = _doubt(LabelColumn(column, names), words, set())
-            raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])
+            raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")], used)
 
 
 def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], tuple[str, float] | None]:

@@ -54,12 +54,18 @@ def test_scores_of_something_else_and_words_of_moods_judge_nothing(tmp_path, col
     assert set(grades(typed(path, tmp_path / "out"))) == {None}
 
 
-def test_a_list_of_scores_in_a_row_of_one_document_is_no_label_to_advise(tmp_path):
-    row = {"query": ASKED[0], "positive": CAT, "negative_1": DOG, "negative_2": MOON}
-    path = jsonl(tmp_path / "x.jsonl", {**row, "score": [0.9, 0.4, 0.3]})
+@pytest.mark.parametrize("more", [
+    {"positive": CAT, "negative_1": DOG, "negative_2": MOON, "score": [0.9, 0.4, 0.3]},
+    {"document": CAT, "votes": [1, 0, 1]}, {"document": CAT, "is_noise": [0, 1, 1]},
+])  # fmt: skip
+def test_lists_of_values_in_a_row_of_one_document_are_no_label_to_advise(tmp_path, more):
+    path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], **more})
     (null,) = refused(path, tmp_path / "out", "data.unclear_label")
-    assert negatives(typed(path, tmp_path / "out", *null)) == [DOG, MOON]
-    jsonl(path, {"query": ASKED[0], "candidates": [CAT, DOG], "score": [0.9, 0.4]})
+    assert negatives(typed(path, tmp_path / "out", *null)) == ([DOG, MOON] if "score" in more else [])
+
+
+def test_a_list_of_scores_for_as_many_documents_is_advised(tmp_path):
+    path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], "candidates": [CAT, DOG], "score": [0.9, 0.4]})
     with pytest.raises(DataError) as caught:
         typed(path, tmp_path / "out", "--map", "document=candidates")
     words, _ = commands(str(caught.value))
