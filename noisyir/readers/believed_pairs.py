@@ -22,7 +22,7 @@ def most_believed(confidences: pa.Table) -> pa.Table:
     Ties go to the higher confidence at the start, then to the smaller id.
 
     Returns:
-        query_id, doc_id, `confidence` at the last update and `confidence_at_start`, both as shares of the question's
+        query_id, doc_id, `belief` at the last update and `belief_at_start`, both as shares of the question's
         total (0 to 1), ordered by query_id.
     """
     last = pc.max(confidences["update"])
@@ -31,14 +31,14 @@ def most_believed(confidences: pa.Table) -> pa.Table:
         .group_by(["query_id", "doc_id"], use_threads=False)
         .aggregate([("value", "sum")])
         .rename_columns(["query_id", "doc_id", name])
-        for name, update in (("confidence", last), ("confidence_at_start", 0))
+        for name, update in (("belief", last), ("belief_at_start", 0))
     )
     passages = now.join(start, ["query_id", "doc_id"]).sort_by(
-        [("query_id", "ascending"), ("confidence", "descending"), ("confidence_at_start", "descending"),
+        [("query_id", "ascending"), ("belief", "descending"), ("belief_at_start", "descending"),
          ("doc_id", "ascending")]
     )  # fmt: skip
     first = passages.group_by("query_id", use_threads=False).aggregate(
-        [(name, "first") for name in ("doc_id", "confidence", "confidence_at_start")]
+        [(name, "first") for name in ("doc_id", "belief", "belief_at_start")]
     )
     return first.rename_columns(passages.column_names)
 

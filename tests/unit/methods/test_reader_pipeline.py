@@ -95,7 +95,7 @@ def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(worl
         assert (pair.query_id, pair.doc_id, pair.split) == (row["query_id"], row["doc_id"], "train")
         assert query.startswith("w") and "w" in text
         most = max(value for (query_id, _), value in sums.items() if query_id == pair.query_id)
-        assert row["confidence"] == pytest.approx(sums[pair.query_id, pair.doc_id]) == pytest.approx(most)
+        assert row["belief"] == pytest.approx(sums[pair.query_id, pair.doc_id]) == pytest.approx(most)
     assert cli.main(export) == 1 and "exists already" in capsys.readouterr().err
     with refuses(StoreError, "readers.build_without_confidences_only", name="ingest", stage="ingest"):
         find_confidences(store, "ingest")
@@ -110,8 +110,8 @@ def test_among_equally_believed_passages_the_start_decides_and_then_the_id():
     names = ("query_id", "doc_id", "update", "value")
     found = most_believed(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]))
     assert found.to_pylist() == [
-        {"query_id": "q0", "doc_id": "x", "confidence": 0.5, "confidence_at_start": 0.5},
-        {"query_id": "q1", "doc_id": "a", "confidence": 0.5, "confidence_at_start": 0.8},
+        {"query_id": "q0", "doc_id": "x", "belief": 0.5, "belief_at_start": 0.5},
+        {"query_id": "q1", "doc_id": "a", "belief": 0.5, "belief_at_start": 0.8},
     ]
 
 
