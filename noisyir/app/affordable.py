@@ -58,9 +58,9 @@ class Afforded(NamedTuple):
     @property
     def settings(self) -> list[str]:
         """The same as settings of an experiment."""
-        train = [f"train.{name}={json.dumps(value)}" for name, value in self.train.items()]
-        chunk = [f"chunk.{name}={value}" for name, value in self.chunk.items()]
-        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}", *train, *chunk]
+        settings = [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}"]
+        settings += [f"train.{name}={json.dumps(value)}" for name, value in self.train.items()]
+        return settings + [f"chunk.{name}={value}" for name, value in self.chunk.items()]
 
 
 class TimedDocuments(NamedTuple):

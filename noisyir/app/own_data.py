@@ -26,7 +26,7 @@ from noisyir.registry.evaluation import read_recommendation, recipe
 
 MOST_AS_IS = 5_000  # pairs: minutes of encoding on a CPU
 _FIRST, _FEW = 10, 50  # ranks that measures look at, and documents: chance puts a fifth of 50 there
-_FEW_QUERIES = 10
+_FEW_QUERIES, _OFTEN = 10, 0.05  # the second of documents: fewer long ones are no reason to cut
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
@@ -84,8 +84,10 @@ def _ingest_facts(outcome: Outcome) -> dict[str, Any]:
 
 
 def said_of_length(outcome: Outcome) -> str | None:
-    """Return what models leave unread of long documents, with the setting that cuts these; None if nothing."""
-    if (long := _ingest_facts(outcome).get("long_documents")) is None or CHUNK.name in outcome.results:
+    """Return what models leave unread if many documents are long, with the setting that cuts these; else None."""
+    read, long = outcome.results.get(INGEST.name), _ingest_facts(outcome).get("long_documents", 0)
+    least = max(1, _OFTEN * ((read and read.meta.artifacts["corpus"].rows) or 0))
+    if CHUNK.name in outcome.results or long < least:
         return None
     unread = f"of documents longer than {LONGEST} words ({long:,}) models read the beginnings"
     return f"{unread}; chunk.words={READ_WHOLE} cuts them"

@@ -298,7 +298,7 @@ def _pairs_of(
         DataError: If no pair is left.
     """
     names = list(columns)
-    listed = {name: [_listed(value) for value in columns[name]] for name in names[1:]}
+    listed = {name: [value if isinstance(value, list) else [value] for value in columns[name]] for name in names[1:]}
     places = [
         (row, text)
         for row, (found, weight) in enumerate(zip(listed[names[1]], weights, strict=True))
@@ -313,11 +313,6 @@ def _pairs_of(
             column = name if most == 1 else f"{name}_{place + 1}"
             made[column] = [[*listed[name][row], *[_PADDING] * most][place] for row, _ in places]
     return made, np.array([weights[row] for row, _ in places], np.float32)
-
-
-def _listed(value: Any) -> list[str]:
-    """One text or several as a list."""
-    return value if isinstance(value, list) else [value]
 
 
 def _numbered(columns: list[list[str]]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], TrainingPairs, Rows]:

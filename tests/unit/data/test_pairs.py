@@ -108,11 +108,14 @@ def test_quotes_of_a_tsv_are_known_by_a_cell_with_tabs_and_several_lines(ingest)
     assert texts(tables) == [(query, document, "train", source) for query, document, source in cells]
 
 
-def test_documents_that_models_do_not_read_whole_are_counted_and_told_unless_they_are_cut(ingest, store):
-    ingest([{"question": "how long?", "answer": "word " * 501}, {"question": "how short?", "answer": "word " * 500}])
+@pytest.mark.parametrize("short", [1, 19, 20])
+def test_documents_that_models_do_not_read_whole_are_counted_and_told_unless_they_are_cut_or_few(ingest, store, short):
+    brief = [{"question": f"how short is {n}?", "answer": f"word {n} " * 250} for n in range(short)]
+    ingest([{"question": "how long?", "answer": "word " * 501}, *brief])
     [read] = [SimpleNamespace(meta=meta) for meta in store.builds.all()]
     said = said_of_length(SimpleNamespace(results={"ingest": read}))
-    assert said == "of documents longer than 500 words (1) models read the beginnings; chunk.words=150 cuts them"
+    told = "of documents longer than 500 words (1) models read the beginnings; chunk.words=150 cuts them"
+    assert said == (None if short == 20 else told)
     assert said_of_length(SimpleNamespace(results={"ingest": read, "chunk": read})) is None
 
 
