@@ -45,7 +45,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
         print_text(console, f"\nWARNING     {doubt}")
     _print_tables(console, outcome, store, exp.claims)
     console.print()
-    for name, said in said_of_data(outcome).items():
+    for name, said in said_of_data(outcome, exp).items():
         print_text(console, f"{name:<11} {said}")
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:

@@ -11,7 +11,6 @@ from noisyir.base.errors import StoreError
 from noisyir.base.pages.cells import percent
 from noisyir.data.passages import LONGEST
 from noisyir.data.settings import READ_WHOLE
-from noisyir.data.stages.chunk import CHUNK
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
@@ -72,9 +71,10 @@ def too_small(outcome: Outcome, queries: int) -> str | None:
     return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 
 
-def said_of_data(outcome: Outcome) -> dict[str, str]:
+def said_of_data(outcome: Outcome, exp: Experiment) -> dict[str, str]:
     """Return the queries that were held out, and what models leave unread, each by its keyword."""
-    said = {"held out": _ingest_facts(outcome).get("held_out"), "unread": said_of_length(outcome)}
+    unread = said_of_length(outcome) if exp.task.reads_passages else None
+    said = {"held out": _ingest_facts(outcome).get("held_out"), "unread": unread}
     return {name: text for name, text in said.items() if text}
 
 
@@ -85,9 +85,9 @@ def _ingest_facts(outcome: Outcome) -> dict[str, Any]:
 
 def said_of_length(outcome: Outcome) -> str | None:
     """Return what models leave unread if many documents are long, with the setting that cuts these; else None."""
-    read, long = outcome.results.get(INGEST.name), _ingest_facts(outcome).get("long_documents", 0)
-    least = max(1, _OFTEN * ((read and read.meta.artifacts["corpus"].rows) or 0))
-    if CHUNK.name in outcome.results or long < least:
+    made = [corpus for one in outcome.results.values() if (corpus := one.meta.artifacts.get("corpus"))]
+    long = _ingest_facts(outcome).get("long_documents", 0)
+    if len(made) != 1 or long < max(1, _OFTEN * (made[0].rows or 0)):  # of several, one cut or changed documents
         return None
     unread = f"of documents longer than {LONGEST} words ({long:,}) models read the beginnings"
     return f"{unread}; chunk.words={READ_WHOLE} cuts them"
