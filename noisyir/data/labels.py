@@ -1,7 +1,7 @@
 """The column that says how right a pair is: its name, the meaning of its values, and the words for both."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -34,6 +34,7 @@ _UNREAD = (None, "leaves it unread, and all pairs count as right")
 _READING = re.compile(r"(?:\s*(?P<sign>[<>])=\s*(?P<cut>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
 
 Readings = Sequence[tuple[str | None, str]]
+Hint = tuple[str, str, Readings]  # a column, the doubt about its meaning, and its readings
 
 
 @dataclass(frozen=True)
@@ -125,19 +126,19 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
-        if not (spans := _spans_in(file, free.get("answers"))):
-            _refuse_hints(file, free)
-        return spans
+        if (spans := _spans_in(file, free.get("answers"))) or not (hints := [*_hints(file, free)]):
+            return spans
+        raise _unclear(file, hints, used)
     words = _first_words(file, columns[:1])[columns[0]]
     found = LabelColumn(columns[0], file.class_names().get(columns[0], ()), binary=True)
     doubt, readings = _doubt(found, words, {plain_name(name) for name in file.columns})
     if len(judging) > 1:
-        doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
-    elif judging and (choices := [*filter(CHOICES.fullmatch, free)]) and all(map(str.isdecimal, words)):
+        raise _unclear(file, [(name, "", [(name, f"reads {name}")]) for name in judging], used)
+    if judging and (choices := [*filter(CHOICES.fullmatch, free)]) and all(map(str.isdecimal, words)):
         doubt = f"or be the place of the right one in {free[choices[0]]!r}"
         readings = [(columns[0], "takes 0 for not right, and above for right")]
     if doubt:
-        raise _unclear(file, columns[0], doubt, readings, used)
+        raise _unclear(file, [(columns[0], doubt, readings)], used)
     return replace(found, binary=plain_name(found.column) not in _GRADES).describing(file)
 
 
@@ -161,7 +162,10 @@ def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
     return None
 
 
-def _unclear(file: RowFile, column: str, doubt: str, readings: Readings, used: Collection[str]) -> DataError:
+def _unclear(file: RowFile, hints: Sequence[Hint], used: Collection[str]) -> DataError:
+    column, doubt, readings = hints[0]
+    if len(hints) > 1:
+        doubt, readings = f"and so may {hints[1][0]!r}", [one for *_, each in hints for one in each]
     rows = [{name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
             for row in file.first([column, *used])]  # fmt: skip
     if any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows):
@@ -170,19 +174,18 @@ def _unclear(file: RowFile, column: str, doubt: str, readings: Readings, used: C
     return DataError("data.unclear_label", file=file.path, column=column, doubt=doubt, readings="; ".join(told))
 
 
-def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
-    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone."""
+def _hints(file: RowFile, free: Mapping[str, str]) -> Iterator[Hint]:
+    """Yield columns that call pairs wrong by a part of their names, or by their words alone, with the doubt."""
     if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
         raise DataError("data.nameless_columns", file=file.path)
-    used = {*file.columns} - {*free.values()}
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
         parts, names = {plain_name(column), *re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
         parts |= {part.removesuffix("s") for part in parts}
         ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
         if len(ranks) > 1:
             best = f"{min(ranks):g}"
-            told = f"takes {best} alone for right"
-            raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", told)], used)
+            yield column, f"ranks from {best}", [(f"{column}:{best}", f"takes {best} alone for right")]
+            continue
         named = [LabelColumn(column, names).named(word) for word in words]
         marked = len(named) == 1 and len(named[0]) == 1 and named[0] not in _COMMON and not named[0].isdecimal()
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named if not marked}
@@ -196,11 +199,12 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         if parts & _OPPOSITES and is_flag and (marked or grades - {0}):
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
             how = f"takes {zero} alone for right" if 0 in grades else f"takes {_shown(words)} for not right"
-            raise _unclear(file, column, shown, [(f"{column}:{zero}", how)], used)
+            yield column, shown, [(f"{column}:{zero}", how)]
+            continue
         asks = parts & _HINTS or column.rstrip().endswith(("?", "\uff1f"))
         if by_words or (asks and (marked or 0 in grades or (parts & _MEASURES and len(grades) > 1))):
             doubt, readings = _doubt(LabelColumn(column, names), words, set())
-            raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")], used)
+            yield column, doubt or shown, readings or [(column, f"reads {column}")]
 
 
 def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], tuple[str, float] | None]:

@@ -43,6 +43,15 @@ def test_scales_and_marks_of_other_names_are_asked_about(tmp_path, column, value
     assert set(grades(typed(path, tmp_path / "out", *null))) == {None}
 
 
+def test_of_two_annotators_either_can_be_read(tmp_path):
+    path = csv(
+        tmp_path / "x.csv", "query,document,annotator_1,noisy_2", f"{ASKED[0]},{CAT},1,1", f"{ASKED[1]},{DOG},0,0"
+    )
+    first, second, null = refused(path, tmp_path / "out", "data.unclear_label")
+    found = [grades(typed(path, tmp_path / "out", *words)) for words in (first, second, null)]
+    assert found == [[1, 0], [0, 1], [None, None]]
+
+
 @pytest.mark.parametrize(("column", "values"), [
     ("language_score", (0.91, 0.12)), ("mood", ("negative", "neutral")), ("selected", (1, 1)), ("best", ("a", "b")),
 ])  # fmt: skip
