@@ -33,7 +33,7 @@ WRITTEN = [
 ]  # fmt: skip
 WITHOUT_NEGATIVES = {"staqc", "squad", "line_pairs", "so_ds", "dpr"}
 
-words = st.text("abcXYZ012\"',;|:=<>[]{}()#\/-+éßñ漢字😀", min_size=1, max_size=6)
+words = st.text("abcXYZ012\"',;|:=<>[]{}()#\\/-+éßñ漢字😀", min_size=1, max_size=6)
 texts = st.lists(words, max_size=3).map(lambda found: " ".join(["text", *found]))  # three numbers would be ids
 
 
@@ -121,6 +121,7 @@ def awkward_collections(draw) -> Collection:
     return Collection(**{name: as_table(rows[name], schema) for name, schema in SCHEMAS.items()})
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
 @settings(max_examples=25, deadline=None)
 @given(awkward_collections())

@@ -5,6 +5,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,11 @@ class Sheet:
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a workbook; DataError if a text is too long for a cell, or has characters that Excel refuses."""
         book = _openpyxl().Workbook(write_only=True)
-        sheet = book.create_sheet("pairs")
-        for number, row in enumerate(rows, 2):
-            if number == 2:
-                sheet.append(list(row))
-            sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
+        with closing(book.create_sheet("pairs")) as sheet:  # else it fails a second time after a text that is refused
+            for number, row in enumerate(rows, 2):
+                if number == 2:
+                    sheet.append(list(row))
+                sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
         book.save(path)
 
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:

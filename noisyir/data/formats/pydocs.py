@@ -290,7 +290,8 @@ def _documented(name: str, function: _Function, lines: Sequence[str]) -> Documen
     if docstring is None or len(function.body) < 2 or _is_test_or_dunder(function.name):
         return None
     paragraph = first_paragraph(str(docstring.value))
-    if len(paragraph.split()) < MIN_WORDS or not _is_unicode(paragraph):
+    # half a surrogate pair is allowed in a literal, and not in UTF-8
+    if len(paragraph.split()) < MIN_WORDS or re.search("[\ud800-\udfff]", paragraph):
         return None
     code = _code(function, lines)
     if code is None or paragraph in " ".join(code.split()):
@@ -300,11 +301,6 @@ def _documented(name: str, function: _Function, lines: Sequence[str]) -> Documen
 
 def _is_test_or_dunder(name: str) -> bool:
     return "test" in name.lower() or (name.startswith("__") and name.endswith("__"))
-
-
-def _is_unicode(text: str) -> bool:
-    """False for half a surrogate pair, which Python allows in a literal and UTF-8 does not."""
-    return text.isascii() or not re.search("[\ud800-\udfff]", text)
 
 
 def _docstring(scope: _Scope) -> ast.Constant | None:
