@@ -9,7 +9,7 @@ from noisyir.base.errors import DataError
 from noisyir.data import leniency
 from noisyir.data.labels import holds_judgements
 from noisyir.data.records import Document, as_id
-from noisyir.data.row_files import RowFile, is_numbered_negative, known, plain_name
+from noisyir.data.row_files import RowFile, is_numbered_negative, known_words, plain_name
 from noisyir.data.spelt import is_missing, list_in, number_in, text_in
 
 PairColumn = Literal[
@@ -19,8 +19,8 @@ PairColumn = Literal[
 Names = Mapping[PairColumn, tuple[str, ...]]
 
 # `answers` are read only if they are mapped; labels.py decides on `label`.
-NAMES: Names = known("pairs")
-_CORPUS_NAMES: Names = known("corpus")
+NAMES: Names = known_words("pairs")
+_CORPUS_NAMES: Names = known_words("corpus")
 _SHOWN = 30  # columns in a message
 
 

@@ -14,10 +14,10 @@ from noisyir.data.columns import Cells, Names, PairColumn, choose_columns, corpu
 from noisyir.data.leniency import glance, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
-from noisyir.data.row_files import RowFile, known
+from noisyir.data.row_files import RowFile, known_words
 from noisyir.data.text_files import WHOLE, FilePart, open_bytes, packing_of, utf8_lines
 
-_NAMES: Names = known("texts")
+_NAMES: Names = known_words("texts")
 _BLOCK = 1 << 23  # bytes that are parsed together
 _SCHEMA = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"

@@ -10,10 +10,10 @@ from typing import Any
 
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
-from noisyir.data.row_files import RowFile, known, plain_name
+from noisyir.data.row_files import RowFile, known_words, plain_name
 from noisyir.data.spelt import list_in, number_in
 
-_NAMES, _WORDS = known("labels"), known("words")
+_NAMES, _WORDS = known_words("labels"), known_words("words")
 LABELS, SCALES = _NAMES["judging"], _NAMES["measuring"]
 MEANINGFUL = frozenset({*LABELS, *SCALES})
 _OF_INFERENCE, _INFERENCE, _GRADES, _RANKS, _LOW, _OF_OTHERS, _WRONG = (
@@ -163,13 +163,16 @@ def _spans_in(file: RowFile, column: str | None) -> LabelColumn | None:
 
 
 def _unclear(file: RowFile, hints: Sequence[Hint], used: Collection[str]) -> DataError:
-    column, doubt, readings = hints[0]
-    if len(hints) > 1:
-        doubt, readings = f"and so may {hints[1][0]!r}", [one for *_, each in hints for one in each]
+    """The error for columns that may judge; one that lists more values than documents has no reading."""
     rows = [{name: len(cell) for name, cell in row.items() if isinstance(cell, list)}
-            for row in file.first([column, *used])]  # fmt: skip
-    if any(counts.get(column, 0) > 1 and counts.pop(column) not in counts.values() for counts in rows):
-        doubt, readings = "but lists several values where one can be read", ()
+            for row in file.first([*(column for column, *_ in hints), *used])]  # fmt: skip
+    read = [
+        hint for hint in hints if all(row.get(hint[0], 0) < 2 or row[hint[0]] in map(row.get, used) for row in rows)
+    ]
+    column, doubt, _ = (read or hints)[0]
+    if len(read) != 1:
+        doubt = f"and so may {read[1][0]!r}" if read else "but lists several values where one can be read"
+    readings = [one for *_, each in read for one in each]
     told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
     return DataError("data.unclear_label", file=file.path, column=column, doubt=doubt, readings="; ".join(told))
 

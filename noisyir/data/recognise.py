@@ -21,7 +21,7 @@ from noisyir.data.formats.trec import trec_role
 from noisyir.data.formats.triples import array_in
 from noisyir.data.labels import CHOICES, MEANINGFUL, is_judgement
 from noisyir.data.leniency import lenient
-from noisyir.data.row_files import RowFile, known, plain_name
+from noisyir.data.row_files import RowFile, known_words, plain_name
 from noisyir.data.shapes import TEXTS, are_texts
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
@@ -41,7 +41,7 @@ _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_
               "data.merged_cells", "data.hidden", "data.bare_returns")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*\S\s.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
-_PARTS = known("parts")
+_PARTS = known_words("parts")
 _ASKS, _REPLIES = (re.compile("|".join(_PARTS[what]), re.IGNORECASE) for what in ("asks", "replies"))
 _WRONG = re.compile(f"(^|[^a-z])({'|'.join(_PARTS['wrong'])})")  # in plain names, as the next
 _NO_TEXT = re.compile(f"(.*_)?({'|'.join(_PARTS['no_text'])})")

@@ -24,6 +24,7 @@ _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z])")
 _RELATIVE = "; in an experiment's file, it may be relative to that file"
 _REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
+_KNOWN = tomllib.loads(files("noisyir").joinpath("data", "known.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,9 @@ def _means(name: str, meaningful: Collection[str]) -> bool:
     return name in meaningful or ("negative" in meaningful and is_numbered_negative(name))
 
 
-def known(table: str) -> dict[Any, tuple[str, ...]]:
+def known_words(table: str) -> dict[Any, tuple[str, ...]]:
     """The names or words in a table of known.toml, by their meaning."""
-    tables = tomllib.loads(files("noisyir").joinpath("data", "known.toml").read_text(encoding="utf-8"))
-    return {meaning: tuple(" ".join(names.split()).split(", ")) for meaning, names in tables[table].items()}
+    return {meaning: tuple(" ".join(words.split()).split(", ")) for meaning, words in _KNOWN[table].items()}
 
 
 def is_numbered_negative(column: str) -> bool:

@@ -17,13 +17,13 @@ from noisyir.data.examples import content_id
 from noisyir.data.formats import Format
 from noisyir.data.leniency import glance, row
 from noisyir.data.records import Query
-from noisyir.data.row_files import RowFile, known
+from noisyir.data.row_files import RowFile, known_words
 from noisyir.data.shapes import identity, text, texts
 from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import utf8_lines
 from noisyir.engine.provenance import files_digest
 
-_NAMES: Names = known("topics")
+_NAMES: Names = known_words("topics")
 _TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
 _ANSWERS = re.compile(r"^[\[(\"'].*")
 

@@ -73,6 +73,12 @@ def test_lists_of_values_in_a_row_of_one_document_are_no_label_to_advise(tmp_pat
     assert negatives(typed(path, tmp_path / "out", *null)) == ([DOG, MOON] if "score" in more else [])
 
 
+def test_beside_a_list_of_votes_another_column_is_advised(tmp_path):
+    path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], "document": CAT, "votes": [1, 0, 1], "y": 0})
+    words, _ = refused(path, tmp_path / "out", "data.unclear_label")
+    assert grades(typed(path, tmp_path / "out", *words)) == [0]
+
+
 def test_a_list_of_scores_for_as_many_documents_is_advised(tmp_path):
     path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], "candidates": [CAT, DOG], "score": [0.9, 0.4]})
     with pytest.raises(DataError) as caught:
